@@ -1,0 +1,139 @@
+"""The `orch` command: verbs are loaded when they are called, and every error becomes one line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from orchestrator import __version__
+from orchestrator.errors import INTERRUPTED, OK, OrchError
+
+VERBS = {
+    "init": "write hosts.ini and prove the hosts",
+    "hosts": "the inventory as orch sees it",
+    "doctor": "prove that the hosts can do the job",
+    "deploy": "build, start and prove the container",
+    "train": "run a training command",
+    "ps": "list runs",
+    "tail": "show the log of a run, live",
+    "gpu-status": "every GPU, who uses it and for which run",
+    "stop": "end a run",
+    "ls": "list a run's files",
+    "fetch": "bring a run's files back",
+    "cp": "copy files to and from a host or a run",
+    "exec": "run a command in the container",
+    "ssh": "open a shell in the container",
+    "ssh-config": "stanzas for ~/.ssh/config",
+    "schedule": "run commands by cron",
+    "down": "stop and remove the container",
+    "demo": "the whole path on this machine",
+}
+"""Verb and one-line help, in the order of --help. A verb `a-b` lives in cli/a_b.py as `command`."""
+
+ALIASES = {"logs": "tail", "gpus": "gpu-status"}
+
+KNOWN_ELSEWHERE = {
+    "up": "deploy",
+    "run": "train",
+    "submit": "train",
+    "launch": "train",
+    "status": "ps",
+    "list": "ps",
+    "kill": "stop",
+    "cancel": "stop",
+    "rm": "down",
+    "destroy": "down",
+    "attach": "tail",
+    "follow": "tail",
+    "log": "tail",
+    "shell": "ssh",
+    "preflight": "doctor",
+    "check": "doctor",
+    "nvidia-smi": "gpu-status",
+    "cron": "schedule",
+    "pull": "fetch",
+    "download": "fetch",
+}
+"""Verbs of other tools, and ours for the same thing."""
+
+
+class LazyGroup(click.Group):
+    """A group whose verbs are imported only when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of VERBS."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the file of a verb and return its command; None when there is no such verb."""
+        verb = ALIASES.get(cmd_name, cmd_name)
+        if verb not in VERBS:
+            return None
+        module = importlib.import_module(f"orchestrator.cli.{verb.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or say which one was probably meant."""
+        name = args[0]
+        if name not in VERBS and name not in ALIASES:
+            from orchestrator.inventory.nearest import nearest
+
+            guess = KNOWN_ELSEWHERE.get(name) or nearest(name, [*VERBS, *ALIASES])
+            ctx.fail(f"no verb '{name}'." + (f" Did you mean 'orch {guess}'?" if guess else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing any of them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="orch")
+def cli() -> None:
+    """Train TensorFlow models on GPU servers that you reach by SSH and nothing else.
+
+    \b
+      orch deploy --hosts gpu01
+      orch train --hosts gpu01 -- python3 train.py
+      orch tail
+    """
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line and return its exit code; errors are told in one line on stderr."""
+    try:
+        outcome = cli.main(argv, prog_name="orch", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else OK
+    except OrchError as error:
+        tell(error)
+        return error.exit_code
+    except click.ClickException as error:
+        click.echo(f"orch: {error.format_message()}", err=True)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:  # `orch ps | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def tell(error: OrchError) -> None:
+    """Say an error in one line, with the lines that explain it (a container's last words) before it."""
+    if error.details:
+        for line in error.details.rstrip().splitlines():
+            click.echo(f"  | {line}", err=True)
+    click.echo(f"orch: {error}", err=True)
+
+
+def main() -> NoReturn:
+    """Entry point of the console script."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The SSH-enabled container of one project of one person on one host."""

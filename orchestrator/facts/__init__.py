@@ -1,0 +1,1 @@
+"""Questions to a host: each is one shell script and one pure parser."""

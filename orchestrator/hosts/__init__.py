@@ -1,0 +1,1 @@
+"""How a machine is reached. The only room that talks to the network."""

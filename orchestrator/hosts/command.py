@@ -1,0 +1,126 @@
+"""A remote command is a value. All quoting and all masking of secrets is here.
+
+A `Command` is argv; a `Script` is POSIX sh text. Neither runs anything: a `Machine` (base.py) does.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# What sh, bash, zsh, fish, csh and tcsh all leave alone inside single quotes: no quote, backslash
+# (fish), `!` (csh history) or line end (csh).
+_SAFE_IN_ANY_SHELL = re.compile(r"[^'\\!\r\n\0]*\Z")
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A value that shows as *** everywhere but on the host that needs it."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Shell text that is not quoted: a redirection, or `"$HOME"/x`. Never made from anybody's input."""
+
+    text: str
+
+
+Word = str | Secret | Raw
+
+
+def quote(word: Word) -> str:
+    """Return `word` quoted for a POSIX shell, with a secret revealed."""
+    if isinstance(word, Raw):
+        return word.text
+    return shlex.quote(word.value if isinstance(word, Secret) else word)
+
+
+def show(word: Word) -> str:
+    """Return `word` quoted for people: a secret stays masked."""
+    return "***" if isinstance(word, Secret) else quote(word)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Words for a POSIX shell, or several commands joined by an operator."""
+
+    words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, *words: Word) -> Command:
+        """Make a command of its words: `Command.of("docker", "ps", "-q")`."""
+        return cls(words)
+
+    def __add__(self, more: Iterable[Word]) -> Command:
+        return Command((*self.words, *more))
+
+    def shell(self) -> str:
+        """Return the line for a POSIX shell, secrets revealed."""
+        return " ".join(quote(w) for w in self.words)
+
+    def __str__(self) -> str:
+        return " ".join(show(w) for w in self.words)
+
+
+def joined(operator: str, commands: Iterable[Command]) -> Command:
+    """Join commands by `&&`, `||`, `;` or `|`."""
+    words: list[Word] = []
+    for command in commands:
+        words += [Raw(operator), *command.words] if words else command.words
+    return Command(tuple(words))
+
+
+@dataclass(frozen=True)
+class Script:
+    """POSIX sh text with a name for messages. Runs as one function, its stdin /dev/null."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is sent to `sh -s` for a script, and the marks its answer stands between."""
+
+    begin: bytes
+    end: bytes
+    stdin: bytes
+
+
+def framed(script: Script) -> Frame:
+    """Wrap a script in a function that is called on the last line, between two random marks.
+
+    A shell that reads its script from stdin may be cut anywhere: with the call on the last line, a cut
+    script runs nothing. The end mark carries the status: `<mark> <status>`.
+    """
+    mark = "orch-" + secrets.token_hex(12)
+    text = (
+        f"orch_main() {{\n{script.text.rstrip()}\n}}\n"
+        f"LC_ALL=C; export LC_ALL; printf '%s\\n' '{mark}-begin'; "
+        f"( orch_main ) </dev/null; printf '\\n%s %s\\n' '{mark}-end' \"$?\"; exit\n"
+    )
+    return Frame(f"{mark}-begin\n".encode(), f"\n{mark}-end ".encode(), text.encode())
+
+
+def for_any_shell(command: Command | Script) -> str:
+    """Return a line that a login shell of any kind hands to /bin/sh unchanged.
+
+    Used where stdin is needed for data, so that the script can't go there.
+    """
+    text = command.text if isinstance(command, Script) else command.shell()
+    if _SAFE_IN_ANY_SHELL.match(text):
+        return f"/bin/sh -c '{text}'"
+    packed = base64.b64encode(text.encode()).decode()
+    return f"/bin/sh -c 'eval \"$(printf %s {packed} | base64 -d)\"'"

@@ -1,0 +1,96 @@
+"""A host of the inventory as a frozen value, and the settings that it can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A folder of the host mounted into the container: `source:target[:ro]`."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting of orch, typed, with its default. `hosts.example.ini` documents each of them."""
+
+    project: str | None = None
+    person: str | None = None
+    root: str = "~/.orch"
+    engine: str = (
+        "docker"  # docker | venv (podman, host, apptainer, auto: recognised, refused until they exist)
+    )
+    engine_command: tuple[str, ...] = ()
+    activate: str | None = None
+    python: str | None = None
+    image: str | None = (
+        None  # None: tensorflow/tensorflow:<tensorflow>, -gpu where the host has an NVIDIA GPU
+    )
+    tensorflow: str | None = None  # None: 2.9.3 where it can run, on the venv engine else the newest
+    dockerfile: str | None = None
+    build_context: str | None = None
+    requirements: tuple[str, ...] = ()  # pip requirement specifiers, or a path ending in .txt
+    apt_packages: tuple[str, ...] = ()
+    startup: str | None = None  # a local file, run in the container at each start
+    jupyter: bool = False
+    gpus: str = (
+        "auto"  # auto | all | none | a count | comma-separated indices or UUIDs: what the container gets
+    )
+    network: str = "bridge"  # bridge | host
+    cluster_address: str | None = None
+    cluster_ports: str | None = None
+    ssh_port: int | None = None  # None: auto
+    publish: tuple[str, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    shm_size: str = "8g"
+    memory: str | None = None
+    cpus: str | None = None
+    container_user: str | None = None  # None: design.md's "Who is who"; `root` is an explicit choice
+    authorized_keys: tuple[str, ...] = ()  # local files or key lines
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    env_file: str | None = None
+    secret: tuple[str, ...] = ()  # names taken from the caller's environment
+    host_key_policy: str = "ask"  # ask (refuses without a terminal) | accept-new | strict
+    transport: str = "auto"
+    remote_path: tuple[str, ...] = ()  # folders put in front of PATH on the host
+    parallel: int = 32
+    timeout: float = 10.0  # seconds to connect
+    notify: str | None = None
+    http_proxy: str | None = None
+    https_proxy: str | None = None
+    no_proxy: str | None = None
+    ca_bundle: str | None = None  # a local file
+    pip_index: str | None = None
+    apt_mirror: str | None = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """One machine of the inventory.
+
+    `sources` maps a setting's name to where its value came from: "hosts.ini:12", "ORCH_ROOT", "--engine".
+    A setting that is not in it has its default. Relative paths in settings are already absolute.
+    """
+
+    name: str
+    address: str  # ansible_host, else the name
+    user: str | None = None  # None: ~/.ssh/config, else the local user
+    port: int | None = None  # None: ~/.ssh/config, else 22
+    key: str | None = None  # ansible_ssh_private_key_file, `~` expanded
+    common_args: tuple[str, ...] = ()  # ansible_ssh_common_args, split as a shell does
+    extra_args: tuple[str, ...] = ()  # ansible_ssh_extra_args
+    connection: str = "ssh"  # ssh | local
+    groups: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    where: str | None = None  # file:line where the host is first named; None: in no inventory
+
+    def came_from(self, setting: str) -> str:
+        """Return where a setting's value came from: file:line, ORCH_<KEY>, --flag, or "default"."""
+        return self.sources.get(setting, "default")

@@ -1,0 +1,1 @@
+"""One training command on one or more hosts: bundle, launch, record, status."""

@@ -1,0 +1,1 @@
+"""Every script, Dockerfile and config that reaches a host. Ships as `orchestrator.templates`."""
