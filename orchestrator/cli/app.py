@@ -1,0 +1,224 @@
+"""What the verbs share: the inventory, the choice of hosts, connections, and how failures are told.
+
+    @click.command("doctor")
+    @host_arguments          # HOSTS... --hosts -x --inventory -v
+    @pass_app
+    def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...]) -> int:
+        chosen = app.looked_at(hosts, exclude)          # or app.changed(hosts, exclude)
+        outcomes = app.each(chosen, work)               # work(machine) on every host, in inventory order
+        return app.close(outcomes)                      # tells the failures, returns the exit code
+
+Tests hand in an App of their own: `cli.main([...], obj=App(connect=fake), standalone_mode=False)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from orchestrator.errors import FAILED, OK, UNREACHABLE, OrchError, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.hosts.base import Machine
+    from orchestrator.hosts.fleet import Outcome
+    from orchestrator.inventory import Host, Inventory
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _connect(host: Host) -> Machine:
+    """Reach a host; on a terminal an unknown host key may be accepted by its person."""
+    from orchestrator.hosts.connect import connect
+
+    return connect(host, prompt=_confirm if sys.stdin and sys.stdin.isatty() else None)
+
+
+def _confirm(question: str) -> bool:
+    return click.confirm(question, default=False, err=True)
+
+
+@dataclass
+class App:
+    """One call of the command line. `connect` is the only way to a host."""
+
+    connect: Callable[[Host], Machine] = _connect
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    cwd: Path = field(default_factory=Path.cwd)
+    files: tuple[Path, ...] = ()
+    flags: dict[str, str] = field(default_factory=dict)
+    verbose: int = 0
+
+    @functools.cached_property
+    def inventory(self) -> Inventory:
+        """The inventory; its warnings are told once, on stderr."""
+        from orchestrator.inventory import find_files, load
+
+        inventory = load(
+            self.files or find_files(self.cwd, self.environ), environ=self.environ, flags=self.flags
+        )
+        for warning in inventory.warnings:
+            self.say(f"warning: {warning}")
+        return inventory
+
+    @staticmethod
+    def interactive() -> bool:
+        """Whether a person can be asked: both stdin and stderr are terminals."""
+        return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
+
+    @staticmethod
+    def say(line: str) -> None:
+        """Talk to the person: stderr, so that stdout stays data."""
+        click.echo(line, err=True)
+
+    def looked_at(self, words: Sequence[str], exclude: Sequence[str] = ()) -> tuple[Host, ...]:
+        """Choose hosts for a verb that only looks: all of them when none is named."""
+        if words:
+            return self.inventory.select(words, exclude).hosts
+        if not self.inventory.hosts:
+            raise UsageError("no host named, and no hosts.ini found", hint=_WRITE_ONE)
+        return self.inventory.select(["all"], exclude).hosts
+
+    def changed(self, words: Sequence[str], exclude: Sequence[str] = ()) -> tuple[Host, ...]:
+        """Choose hosts for a verb that changes something: the only one there is, else they must be named."""
+        if words:
+            return self.inventory.select(words, exclude).hosts
+        hosts = self.inventory.hosts
+        if len(hosts) == 1:
+            return hosts
+        if not hosts:
+            raise UsageError("no host named, and no hosts.ini found", hint=_WRITE_ONE)
+        names = ",".join(h.name for h in hosts[:8])
+        raise UsageError(f"which hosts? There are {len(hosts)}", hint=f"Name them: --hosts {names}")
+
+    def each(
+        self,
+        hosts: Sequence[Host],
+        work: Callable[[Machine], T],
+        *,
+        told: Callable[[Outcome[T]], None] | None = None,
+    ) -> list[Outcome[T]]:
+        """Do `work` on every host at once, at most `parallel` of them; every outcome is kept."""
+        from orchestrator.hosts.fleet import each
+
+        parallel = min((h.settings.parallel for h in hosts), default=1)
+        return each(hosts, work, connect=self.connect, parallel=parallel, told=told)
+
+    def close(self, outcomes: Sequence[Outcome[Any]]) -> int:
+        """Tell every failure in one line and return the exit code."""
+        from orchestrator.cli.main import tell
+
+        for outcome in outcomes:
+            if outcome.error:
+                tell(outcome.error)
+        return exit_code(outcomes)
+
+
+_WRITE_ONE = "Write one with 'orch init HOST', or name hosts: --hosts NAME"
+
+
+def exit_code(outcomes: Sequence[Outcome[Any]]) -> int:
+    """0 when all is well; 69 when no host was reached; the error's own code for one host; else 1."""
+    errors: list[OrchError] = [o.error for o in outcomes if o.error]
+    if not errors:
+        return OK
+    if len(outcomes) == 1:
+        return errors[0].exit_code
+    if len(errors) == len(outcomes) and all(isinstance(e, Unreachable) for e in errors):
+        return UNREACHABLE
+    return FAILED
+
+
+def pass_app(function: F) -> F:
+    """Hand the App of this call to a verb as its first argument."""
+
+    @click.pass_context
+    @functools.wraps(function)
+    def with_app(ctx: click.Context, *args: Any, **kwargs: Any) -> Any:
+        return function(_app(ctx), *args, **kwargs)
+
+    return with_app  # type: ignore[return-value]
+
+
+def _app(ctx: click.Context) -> App:
+    app = ctx.ensure_object(App)
+    assert isinstance(app, App)
+    return app
+
+
+def _take_files(ctx: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
+    if value:
+        _app(ctx).files = tuple(Path(v) for v in value)
+
+
+def _take_verbose(ctx: click.Context, _parameter: click.Parameter, value: int) -> None:
+    _app(ctx).verbose = value
+
+
+def _split(
+    _ctx: click.Context, _parameter: click.Parameter, value: tuple[str, ...] | str | None
+) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
+
+
+def inventory_options(function: F) -> F:
+    """--inventory and -v, which every verb takes."""
+    function = click.option(
+        "--inventory",
+        "-i",
+        "_inventory",
+        multiple=True,
+        metavar="FILE",
+        expose_value=False,
+        callback=_take_files,
+        is_eager=True,
+        help="An inventory file (repeatable). Default: $ORCH_INVENTORY, else the nearest hosts.ini.",
+    )(function)
+    return click.option(
+        "-v",
+        "_verbose",
+        count=True,
+        expose_value=False,
+        callback=_take_verbose,
+        help="Say more.",
+    )(function)
+
+
+def host_options(function: F) -> F:
+    """--hosts and -x, for verbs whose words are something else than hosts."""
+    function = click.option(
+        "--hosts",
+        "hosts",
+        multiple=True,
+        callback=_split,
+        metavar="HOSTS",
+        help="Names, groups, globs, ranges (gpu[01-04], gpu01..04), joined by commas.",
+    )(function)
+    function = click.option(
+        "-x",
+        "--exclude",
+        "exclude",
+        multiple=True,
+        callback=_split,
+        metavar="HOSTS",
+        help="Leave these out.",
+    )(function)
+    return inventory_options(function)
+
+
+def host_arguments(function: F) -> F:
+    """Hosts as words or by --hosts, and -x; the verb gets them together as `hosts`."""
+
+    @functools.wraps(function)
+    def joined(*args: Any, host_words: tuple[str, ...], hosts: tuple[str, ...], **kwargs: Any) -> Any:
+        return function(*args, hosts=(*host_words, *hosts), **kwargs)
+
+    wrapped = click.argument("host_words", nargs=-1, metavar="[HOST]...")(joined)
+    return host_options(wrapped)  # type: ignore[return-value]
