@@ -1,0 +1,106 @@
+"""What is deployed on a host, as the host records it, and how a command enters it.
+
+A deploy ends by writing `environment.json` and `environment.sh` into the project's folder there. The first
+is read by people's machines, the second by scripts on the host: a launch needs no question before it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+
+from orchestrator.hosts.command import Command, Raw, Secret, Word
+from orchestrator.render import render
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where commands run on one host: a container, or a venv. None where a thing does not apply."""
+
+    engine: str  # docker | venv
+    user: str
+    uid: int
+    gid: int
+    home: str  # of the user, as the command sees it
+    dir: str  # the project's folder, as the command sees it
+    place: str  # the project's folder on the host, absolute
+    workspace: str
+    env: str  # orch.env: what makes two hosts' environments the same
+    python: str
+    person: str
+    project: str
+    folder: str
+    spec: str  # digest of the spec it was made of
+    command: tuple[str, ...] = ()  # the engine's command
+    container: str | None = None  # id; names change hands
+    name: str | None = None
+    tensorflow: str | None = None
+    image: str | None = None
+    image_id: str | None = None
+    gpus: tuple[str, ...] = ()  # UUIDs, as seen from inside
+    gpus_asked: str = "auto"
+    port: int | None = None
+    host_keys: tuple[str, ...] = ()
+    network: str = "bridge"
+    path: str | None = None  # venv: the folder put in front of PATH
+    profile: str | None = None  # venv: sourced before each command; holds PATH and env
+    whole: str | None = None  # venv: exists when the installation is whole
+    deployed: str = ""  # UTC, 2026-11-30T02:14:07Z
+    by: str = ""
+    orch: str = ""
+    version: int = VERSION
+
+    def text(self) -> str:
+        """Return it as one line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=True)
+
+    @classmethod
+    def parse(cls, text: str) -> Environment:
+        """Read what `text` gives. Raises ValueError; what a newer orch added is passed over."""
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+        known = {f.name for f in fields(cls)}
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items() if k in known}
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    def script(self) -> str:
+        """Return environment.sh: the same for scripts on the host, as variables and three functions."""
+        return render("container/environment.sh.j2", e=self)
+
+    def enter(
+        self,
+        command: Command,
+        *,
+        workdir: str | None = None,
+        detach: bool = False,
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> Command:
+        """Return the command line for the host that runs `command` inside, in `workdir` (as seen inside)."""
+        folder = workdir or self.workspace
+        if self.engine == "venv":
+            return self._in_venv(command, folder, detach)
+        flags = [f for f, wanted in (("-d", detach), ("-i", stdin), ("-t", tty)) if wanted]
+        words = (*self.command, "exec", *flags, "-u", f"{self.uid}:{self.gid}", "-w", folder)
+        return Command((*words, self.container or self.name or "", *_plain(command)))
+
+    def _in_venv(self, command: Command, folder: str, detach: bool) -> Command:
+        inner = Command((Raw("cd"), folder, Raw("&& ."), self.profile or "", Raw("&& exec"), *command.words))
+        line = _plain(Command((Raw(inner.shell()),)))
+        if not detach:
+            return Command(line)
+        return Command(("nohup", "setsid", *line, Raw("</dev/null >/dev/null 2>&1 &")))
+
+
+def _plain(command: Command) -> tuple[Word, ...]:
+    """Return argv for a program that starts no shell: shell text goes through one of its own."""
+    if not any(isinstance(w, Raw) for w in command.words):
+        return command.words
+    hidden = any(isinstance(w, Secret) for w in command.words)
+    return ("/bin/sh", "-c", Secret(command.shell()) if hidden else command.shell())

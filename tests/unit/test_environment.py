@@ -1,0 +1,138 @@
+"""What a deploy leaves on a host, and how a command enters it."""
+
+import os
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.container.engine import Environment
+from orchestrator.hosts.command import Command, Raw, Secret
+
+CONTAINER = Environment(
+    engine="docker",
+    command=("docker",),
+    container="c0ffee",
+    name="orch-ana-mnist",
+    user="ana",
+    uid=1001,
+    gid=1002,
+    home="/home/ana",
+    dir="/orch",
+    place="/home/ana/.orch/ana/mnist",
+    workspace="/workspace",
+    env="e1",
+    python="3.8.10",
+    person="Ana",
+    project="mnist",
+    folder="laptop:/src/mnist",
+    spec="5e",
+    host_keys=("ssh-ed25519 AAAA",),
+    port=2222,
+)
+
+
+def venv(folder: Path) -> Environment:
+    (folder / "profile.sh").write_text("GREETING='hello  there'; export GREETING\n")
+    profile, whole = str(folder / "profile.sh"), str(folder / "whole")
+    return replace(
+        CONTAINER,
+        engine="venv",
+        container=None,
+        dir=str(folder),
+        place=str(folder),
+        profile=profile,
+        whole=whole,
+    )
+
+
+def test_it_survives_the_way_through_json() -> None:
+    text = CONTAINER.text()
+    assert "\n" not in text
+    assert Environment.parse(text) == CONTAINER
+
+
+def test_a_newer_record_is_read_and_a_broken_one_is_not() -> None:
+    assert Environment.parse(CONTAINER.text().replace("{", '{"colour": "red", ', 1)) == CONTAINER
+    for broken in ("[]", '{"engine": "docker"}', "{", ""):
+        with pytest.raises(ValueError):
+            Environment.parse(broken)
+
+
+def test_a_command_enters_by_exec() -> None:
+    line = CONTAINER.enter(Command.of("python3", "a b.py"), workdir="/orch/runs/x", detach=True)
+    assert str(line) == "docker exec -d -u 1001:1002 -w /orch/runs/x c0ffee python3 'a b.py'"
+    line = CONTAINER.enter(Command.of("bash"), stdin=True, tty=True)
+    assert str(line) == "docker exec -i -t -u 1001:1002 -w /workspace c0ffee bash"
+
+
+def test_shell_text_gets_a_shell_inside_and_secrets_stay_masked() -> None:
+    line = CONTAINER.enter(Command.of("cat", Raw("<"), "a b"))
+    assert str(line).endswith("c0ffee /bin/sh -c 'cat < '\"'\"'a b'\"'\"''")
+    line = CONTAINER.enter(Command.of("login", Secret("hunter2"), Raw("2>&1")))
+    assert "hunter2" not in str(line)
+    assert "hunter2" in line.shell()
+
+
+def test_a_command_enters_a_venv(tmp_path: Path) -> None:
+    line = venv(tmp_path).enter(
+        Command.of("sh", "-c", 'printf "%s|%s" "$PWD" "$GREETING"'), workdir=str(tmp_path)
+    )
+    out = subprocess.run(["sh", "-c", line.shell()], capture_output=True, text=True, check=True)
+    assert out.stdout == f"{tmp_path}|hello  there"
+
+
+def sh(environment: Environment, line: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    search = os.pathsep.join([*map(str, path), os.environ["PATH"]])
+    text = environment.script() + line
+    return subprocess.run(
+        ["sh", "-c", text], check=False, capture_output=True, text=True, env={"PATH": search}, timeout=20
+    )
+
+
+def test_scripts_enter_a_venv_by_its_functions(tmp_path: Path) -> None:
+    inside = tmp_path / "a b"
+    inside.mkdir()
+    done = sh(venv(tmp_path), f"orch_enter '{inside}' sh -c 'pwd; echo \"$GREETING\"; exit 3'")
+    assert (done.stdout, done.returncode) == (f"{inside}\nhello  there\n", 3)
+    assert sh(venv(tmp_path), "orch_ready").returncode == 1
+    (tmp_path / "whole").touch()
+    assert sh(venv(tmp_path), "orch_ready").returncode == 0
+
+
+def test_a_detached_command_is_not_waited_for(tmp_path: Path) -> None:
+    before = time.monotonic()
+    sh(
+        venv(tmp_path),
+        f"orch_detach '{tmp_path}' sh -c 'sleep 1; echo \"$GREETING\" > done.part; mv done.part done'",
+    )
+    assert time.monotonic() - before < 0.9
+    while not (tmp_path / "done").exists():
+        assert time.monotonic() - before < 10
+        time.sleep(0.05)
+    assert (tmp_path / "done").read_text() == "hello  there\n"
+
+
+def fake_docker(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "docker").write_text(f'#!/bin/sh\necho "$*" >> {folder}/calls\n{text}\n')
+    (folder / "docker").chmod(0o755)
+    return folder
+
+
+def test_a_stopped_container_is_started_and_waited_for(tmp_path: Path) -> None:
+    bin = fake_docker(
+        tmp_path / "bin",
+        f'case "$1" in inspect) [ -f {tmp_path}/up ] && echo true || echo false;; '
+        f"start) touch {tmp_path}/up;; esac",
+    )
+    assert sh(CONTAINER, "orch_ready", bin).returncode == 0
+    assert [c.split()[0] for c in (bin / "calls").read_text().splitlines()] == ["inspect", "start", "exec"]
+
+
+def test_a_container_that_is_gone_is_said(tmp_path: Path) -> None:
+    bin = fake_docker(tmp_path / "bin", "echo 'Error: No such object: c0ffee' >&2; exit 1")
+    done = sh(CONTAINER, "orch_ready", bin)
+    assert (done.returncode, done.stdout) == (1, "Error: No such object: c0ffee\n")
