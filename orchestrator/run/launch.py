@@ -1,0 +1,164 @@
+"""Launching a run on a host: one exec that places what is missing and starts the supervisor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.container.identity import on_host
+from orchestrator.errors import Busy, HostError, LostConnection, OrchError, Refused
+from orchestrator.hosts.base import Machine
+from orchestrator.hosts.command import Command, Raw, Script
+from orchestrator.render import render, source
+from orchestrator.run.spec import RunSpec
+
+LAUNCH_DEADLINE = 300.0
+"""Seconds for one launch; copying a large bundle to `work/` on a slow disk takes most of it."""
+
+GRACE = 30.0
+"""Seconds between SIGTERM and SIGKILL, unless `orch stop` says otherwise."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that a launch needs to know besides the spec."""
+
+    spec: RunSpec
+    place: str  # the project's folder on the host; may start with ~/
+    env: Mapping[str, str] = field(default_factory=dict)
+    share: bool = False  # take GPUs that someone uses
+    watch: int = 0  # seconds to stay and see whether the command ends at once
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A worker that was started."""
+
+    host: str
+    place: str  # the project's folder on the host, absolute
+    gpus: tuple[str, ...] | None  # UUIDs; None where the environment has no GPU
+    state: Mapping[str, Any]
+    log: str  # the last lines so far
+
+
+class NoEnvironment(Refused):
+    """Nothing is deployed on the host: a deploy is needed first."""
+
+
+class NeedsBundle(OrchError):
+    """The host does not hold the code yet: upload it and launch again."""
+
+
+def launch_line(spec: RunSpec) -> str:
+    """Return what a person would type: the line that runs inside the environment, in the run's folder."""
+    words: list[str | Raw] = ["nohup", "setsid", "flock", "-n", Raw('"$ORCH_WORKER_DIR/lock"')]
+    words += ["python3", Raw('"$ORCH_RUN_DIR/supervise.py"'), "--person", spec.person, "--run", spec.run]
+    line = Command((*words, "--", *spec.argv)).shell()
+    return f'{line} >> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null'
+
+
+def script(order: Order, host: str) -> Script:
+    """Return the whole launch script for one host."""
+    spec = order.spec
+    line = (
+        "ORCH_RUN_DIR=$1 ORCH_WORKER_DIR=$2; export ORCH_RUN_DIR ORCH_WORKER_DIR; "
+        '[ "$3" = - ] || { CUDA_VISIBLE_DEVICES=$3 CUDA_DEVICE_ORDER=PCI_BUS_ID; '
+        f"export CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER; }}; exec {launch_line(spec)}"
+    )
+    text = render(
+        "run/launch.sh.j2",
+        place=on_host(order.place).text,
+        run=spec.run,
+        host=host,
+        bundle=spec.bundle,
+        spec=spec.text(),
+        launch=_private(order, host),
+        supervisor=(source("supervise.py") or "").rstrip(),
+        line=line,
+        sub=spec.sub,
+        gpus=spec.gpus,
+        share=order.share,
+        by=spec.by,
+        watch=order.watch,
+    )
+    return Script("launch", text)
+
+
+def _private(order: Order, host: str) -> str:
+    """Return the rest of launch.json after `{`: what only the supervisor may read."""
+    spec = order.spec
+    own = {
+        "PYTHONUNBUFFERED": "1",
+        **order.env,
+        "ORCH_RUN_ID": spec.run,
+        "ORCH_RUN_NAME": spec.name or spec.run,
+        "ORCH_PERSON": spec.person,
+    }
+    return json.dumps({"host": host, "grace": GRACE, "env": own})[1:]
+
+
+def launch(machine: Machine, order: Order) -> Launched:
+    """Launch a worker in one exec.
+
+    Raises NoEnvironment, NeedsBundle, Busy (no free GPU) or HostError.
+    """
+    host = machine.host.name
+    result = machine.run(script(order, host), deadline=LAUNCH_DEADLINE)
+    answer = answers(result.text)
+    how = answer.get("answer")
+    if how is None:
+        raise LostConnection(f"the launch gave no answer: {result.complaint}", where=host)
+    if how not in ("launched", "ended"):
+        raise _refusal(how, answer.get("why", ""), host, order)
+    state = json.loads(answer.get("state") or "{}")
+    if not state:
+        raise HostError(
+            "the supervisor did not start", where=host, details=answer.get("log"), hint=_NO_SUPERVISOR
+        )
+    gpus = answer.get("gpus", "-")
+    chosen = None if gpus == "-" else tuple(g for g in gpus.split(",") if g)
+    return Launched(host, answer.get("place", ""), chosen, state, answer.get("log", ""))
+
+
+_NO_SUPERVISOR = "The environment needs python3 (3.6 or newer) and flock."
+
+
+def answers(text: str) -> dict[str, str]:
+    """Return the `key value` lines of a script's answer; line ends inside a value came as 0x1E."""
+    pairs = (line.partition(" ") for line in text.split("\n"))
+    return {key: value.replace("\036", "\n") for key, _, value in pairs if key}
+
+
+def _refusal(how: str, why: str, host: str, order: Order) -> OrchError:
+    first = why.strip().split("\n")[-1].strip()
+    if how == "need-bundle":
+        return NeedsBundle("the code is not there yet", where=host)
+    if how == "no-environment":
+        return NoEnvironment(
+            "nothing is deployed here", where=host, hint=f"First: orch deploy --hosts {host}"
+        )
+    if how == "not-ready":
+        return NoEnvironment(
+            f"the environment is not usable: {first or 'it does not answer'}",
+            where=host,
+            hint=f"Deploy again: orch deploy --hosts {host}",
+        )
+    if how == "busy":
+        return Busy(
+            f"no free GPU for {_wish(order.spec.gpus)}",
+            where=host,
+            hint="See who holds what: orch gpu-status; or take part in one with --share.",
+        )
+    if how == "no-gpu":
+        return HostError(f"no usable GPU: {first}", where=host, hint=f"See: orch doctor {host}")
+    if how == "exists":
+        return Busy(f"run {order.spec.run} exists already", where=host, hint="Try again.")
+    return HostError(f"the run could not be placed: {first}", where=host)
+
+
+def _wish(gpus: str) -> str:
+    if gpus.startswith("ids:"):
+        return f"--gpu-ids {gpus[4:]}"
+    return f"--gpus {gpus}" if gpus else "the run"

@@ -1,0 +1,144 @@
+"""What hosts have written about runs, read in one exec per host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.facts.question import Fact, Section
+from orchestrator.run.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a host says of itself while its records are read: needed to judge them."""
+
+    now: float  # seconds since the epoch, by the host's clock
+    boot_id: str = ""
+    supervisors: frozenset[str] = frozenset()  # ids of runs whose supervisor is seen in /proc
+    containers: frozenset[str] | None = None  # ids of running containers; None where nobody could say
+
+
+@dataclass(frozen=True)
+class Record:
+    """One worker of a run, as its host has it."""
+
+    host: str  # the worker's host, by the name it was launched under
+    folder: str  # runs/<id> on the host, absolute
+    spec: RunSpec
+    ground: Ground
+    worker: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    lock: str = "unknown"  # held | free | unreadable | unknown
+    placed: float = 0.0  # when it was launched, by the host's clock
+    size: int = 0  # bytes of training.log
+    progress: str = ""  # the last line of progress.jsonl
+    tail: str = ""  # the end of training.log
+
+    @property
+    def place(self) -> str:
+        """The project's folder on the host."""
+        return self.folder.rsplit("/runs/", 1)[0]
+
+    @property
+    def directory(self) -> str:
+        """The worker's folder on the host."""
+        return f"{self.folder}/{self.host}"
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """UUIDs of the GPUs that the worker was given."""
+        return tuple(self.worker.get("gpus", ()))
+
+
+def parse(section: Section) -> tuple[Record, ...]:
+    """Read the answer of facts/runs.sh.j2. A record that makes no sense is left out: others still stand."""
+    head, blocks = _blocks(section.text)
+    containers = head.get("containers")
+    ground = Ground(
+        now=_number(head.get("now")),
+        boot_id=head.get("boot", ""),
+        supervisors=frozenset(head.get("supervisors", "").split()),
+        containers=None if containers is None else frozenset(containers.split()),
+    )
+    records = (_record(block, ground) for block in blocks)
+    return tuple(r for r in records if r is not None)
+
+
+def _blocks(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    head: dict[str, str] = {}
+    blocks: list[dict[str, str]] = []
+    block = head
+    for key, value in _pairs(text):
+        if key == "run":
+            block = {}
+            blocks.append(block)
+        block[key] = value
+    return head, [b for b in blocks if "end" in b]
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.split("\n"):
+        key, _, value = line.partition(" ")
+        if key:
+            yield key, value.replace("\036", "\n")
+
+
+def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
+    try:
+        return Record(
+            host=block["host"],
+            folder=block["run"],
+            spec=RunSpec.parse(json.loads(block["spec"])),
+            ground=ground,
+            worker=json.loads(block.get("worker") or "{}"),
+            state=json.loads(block.get("state") or "{}"),
+            lock=block.get("lock", "unknown"),
+            placed=_number(block.get("placed")),
+            size=int(_number(block.get("size"))),
+            progress=block.get("progress", ""),
+            tail=block.get("tail", ""),
+        )
+    except (ValueError, KeyError):
+        return None
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
+
+
+RUNS: Fact[tuple[Record, ...]] = Fact("runs", "facts/runs.sh.j2", parse)
+"""The records of a root; `query` gives the values."""
+
+
+def query(
+    root: str,
+    *,
+    person: str = "*",
+    project: str = "*",
+    run: str = "*",
+    since: int | None = None,
+    tail: int = 0,
+    engine: str = "docker",
+) -> dict[str, Any]:
+    """Return the values for RUNS.
+
+    `root` may start with `~/`; `person`, `project` and `run` are slugs or ids, or `*`. With `since`, runs
+    that ended more than so many minutes ago are left out; `tail` is how many bytes of the log's end to bring.
+    """
+    from orchestrator.container.identity import on_host
+
+    return {
+        "root": on_host(root).text,
+        "person": person,
+        "project": project,
+        "run": run,
+        "since": since,
+        "tail": tail,
+        "engine": engine,
+    }
