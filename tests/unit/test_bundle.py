@@ -1,0 +1,430 @@
+"""The bundle: what is in it, what is not, and that its digest is that of its content."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.errors import ConfigError, UsageError
+from orchestrator.run import digests
+from orchestrator.run.bundle import Bundle, Changed, collect
+
+OPENSSH = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk=\n-----END OPENSSH PRIVATE KEY-----\n"
+
+
+def write(top: Path, **files: str | bytes) -> Path:
+    return write_all(top, files)
+
+
+def write_all(top: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        place = top / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return top
+
+
+@pytest.fixture
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count files as old enough to be remembered."""
+    monkeypatch.setattr(digests, "_FRESH", -60.0)
+
+
+def paths(bundle: Bundle) -> list[str]:
+    return [entry.path for entry in bundle.entries]
+
+
+def test_secrets_and_what_any_machine_makes_are_never_sent(top: Path, cache: Path) -> None:
+    write_all(
+        top,
+        {
+            "train.py": "print(1)",
+            ".git/HEAD": "ref: x",
+            "lib/__pycache__/a.pyc": "x",
+            "lib/a.py": "",
+            "web/node_modules/x/index.js": "x",
+            "venv/pyvenv.cfg": "home = /usr",
+            "venv/bin/python": "x",
+            ".env": "TOKEN=1",
+            "sub/.env.local": "TOKEN=1",
+            "id_ed25519": "anything",
+            "id_rsa.pub": "ssh-rsa AAAA",
+            "deploy.pem": OPENSSH,
+            "cert.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n",
+            ".orchignore": "!.env\n!deploy.pem\n",
+        },
+    )
+    found = collect(top, cache=cache)
+    assert paths(found) == [".orchignore", "cert.pem", "id_rsa.pub", "lib/a.py", "train.py"]
+    assert found.notes == ("not sent: deploy.pem (a private key)",)
+
+
+def test_sockets_and_fifos_are_passed_over(top: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(top, a="1")
+    os.mkfifo(top / "fifo")
+    monkeypatch.chdir(top)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("sock")
+        assert paths(collect(top, cache=cache)) == ["a"]
+
+
+GIT_CASES = {
+    "*.log\n!keep.log\nbuild/\n/only_top\ndoc/**/*.pdf\n# no\n\\#odd\ntrailing   \n": [
+        "a.log",
+        "keep.log",
+        "build/x",
+        "src/build/y",
+        "only_top",
+        "src/only_top",
+        "doc/a/b/c.pdf",
+        "doc/c.pdf",
+        "#odd",
+        "trailing",
+        "src/keep.log",
+        "src/b.log",
+    ],
+    "data/*\n!data/keep\n": ["data/keep", "data/drop", "data/sub/x"],
+    "**/cache\r\nfoo?.txt\r\n[a-c].py\r\n!\r\n": [
+        "x/cache/y",
+        "cache",
+        "foo1.txt",
+        "foo.txt",
+        "a.py",
+        "d.py",
+    ],
+}
+
+
+def git(top: Path, *words: str) -> str:
+    asked = subprocess.run(["git", "-C", str(top), *words], capture_output=True, check=True)
+    return asked.stdout.decode()
+
+
+@pytest.mark.parametrize("patterns", GIT_CASES)
+def test_gitignore_leaves_out_what_git_leaves_out(top: Path, cache: Path, patterns: str) -> None:
+    git(top, "init", "-q")
+    write_all(top, dict.fromkeys(GIT_CASES[patterns], "x"))
+    write_all(top, {".gitignore": patterns, "src/.gitignore": "!b.log\nonly_top\n", "src/z": ""})
+    write_all(top, {".git/info/exclude": "z\n"})
+    shown = git(top, "ls-files", "-z", "--others", "--exclude-standard").split("\0")[:-1]
+    assert [e.path for e in collect(top, cache=cache).entries if e.kind != "dir"] == sorted(shown)
+
+
+def test_gitignore_says_nothing_outside_git(top: Path, cache: Path) -> None:
+    write_all(top, {".gitignore": "*\n", "a": ""})
+    assert paths(collect(top, cache=cache)) == [".gitignore", "a"]
+
+
+def test_a_worktree_uses_the_repository_s_exclude_file(top: Path, cache: Path) -> None:
+    git(top, "init", "-q")
+    git(top, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
+    git(top, "worktree", "add", "-q", "tree")
+    write_all(top, {".git/info/exclude": "secret\n", "tree/secret": "", "tree/a": ""})
+    assert paths(collect(top / "tree", cache=cache)) == ["a"]
+
+
+def test_orchignore_has_the_last_word(top: Path, cache: Path) -> None:
+    git(top, "init", "-q")
+    write_all(top, {"a.txt": "", "b.txt": "", "data/small.csv": "", "data/big.bin": "", "data/d/x": ""})
+    write_all(top, {"out/deep/er/model.npz": "", "out/deep/log": "", "out/e": ""})
+    write_all(top, {".gitignore": "b.txt\ndata/\nout/\n"})
+    write_all(top, {".orchignore": "a.txt\n!b.txt\n!data/small.csv\n!/out/**/model.npz\n.gitignore\n"})
+    assert paths(collect(top, cache=cache)) == [
+        ".orchignore",
+        "b.txt",
+        "data/small.csv",
+        "out/deep/er/model.npz",
+    ]
+
+
+def test_a_bad_line_of_orchignore_is_named(top: Path, cache: Path) -> None:
+    write_all(top, {".orchignore": "a\n!\n"})
+    with pytest.raises(ConfigError, match=r"\.orchignore:2: '!' is no pattern"):
+        collect(top, cache=cache)
+
+
+@pytest.mark.parametrize("target", ["/etc/hosts", "../elsewhere", "sub/../../elsewhere", "up/x"])
+def test_a_link_that_leaves_is_refused_by_name(top: Path, cache: Path, target: str) -> None:
+    write_all(top, {"sub/x": "1"})
+    (top / "link").symlink_to(target)
+    if target == "up/x":
+        (top / "link").unlink()
+        write_all(top, {"out/.keep": "", ".orchignore": "up\n"})
+        (top / "up").symlink_to("..")
+        (top / "link").symlink_to(target)
+    with pytest.raises(UsageError, match=r"can't be sent: link\. Put this line into \.orchignore: /link,"):
+        collect(top, cache=cache)
+
+
+def test_links_inside_are_kept_and_absolute_ones_made_relative(top: Path, cache: Path) -> None:
+    write_all(top, {"sub/x": "1"})
+    (top / "a").symlink_to("sub/x")
+    (top / "sub/b").symlink_to(top / "sub" / "x")
+    (top / "d").symlink_to("sub")
+    (top / "gone").symlink_to("nowhere")
+    links = {e.path: e.target for e in collect(top, cache=cache).entries if e.kind == "link"}
+    assert links == {"a": "sub/x", "sub/b": "x", "d": "sub", "gone": "nowhere"}
+
+
+def test_home_and_root_are_refused(top: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(top))
+    for folder in (top, Path("/")):
+        with pytest.raises(UsageError, match="is no project"):
+            collect(folder, cache=cache)
+    with pytest.raises(UsageError, match="is no folder"):
+        collect(top / "nothing", cache=cache)
+
+
+def test_too_much_names_the_largest_paths_and_the_line_that_helps(top: Path, cache: Path) -> None:
+    write_all(top, {"src/data/[1] a/big.bin": bytes(600_000), "src/train.py": "x" * 10})
+    write_all(top, {f"runs/{n}": bytes(1000) for n in range(100)})
+    write_all(top, {f"small{n}": bytes(n * 1000) for n in range(6)})
+    with pytest.raises(UsageError) as caught:
+        collect(top, max_bytes=500_000, cache=cache)
+    assert caught.value.details == (
+        "  600 kB  src/data/[1] a/big.bin\n  100 kB  runs/\n  5.0 kB  small5\n"
+        "  4.0 kB  small4\n  3.0 kB  small3"
+    )
+    assert r".orchignore: /src/data/\[1] a/big.bin" in str(caught.value)
+    assert "--max-size 1M" in str(caught.value)
+    write_all(top, {".orchignore": "/src/data/\\[1] a/big.bin"})
+    collect(top, max_bytes=500_000, cache=cache)
+
+
+def test_empty_folders_are_kept(top: Path, cache: Path) -> None:
+    (top / "checkpoints" / "a").mkdir(parents=True)
+    write_all(top, {"b/c": "", "logs/x": "", ".orchignore": "logs/*\n", "gone/__pycache__/a.pyc": ""})
+    assert [(e.path, e.kind) for e in collect(top, cache=cache).entries] == [
+        (".orchignore", "file"),
+        ("b/c", "file"),
+        ("checkpoints/a", "dir"),
+        ("logs", "dir"),
+    ]
+
+
+@contextmanager
+def as_somebody() -> Iterator[None]:
+    """Give up root's right to read everything, for a while."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+def test_what_can_t_be_read_is_said() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        top = Path(made)
+        top.chmod(0o755)
+        write_all(top, {"a": "", "b": "", "d/x": ""})
+        (top / "b").chmod(0)
+        (top / "d").chmod(0)
+        with as_somebody():
+            found = collect(top, cache=Path("/nowhere"))
+        (top / "d").chmod(0o700)
+    assert paths(found) == ["a"]
+    assert sorted(found.notes) == ["not sent: b (permission denied)", "not sent: d/ (permission denied)"]
+
+
+def test_the_digest_counts_content_only(top: Path, cache: Path, tmp_path: Path) -> None:
+    write_all(top, {"a": "1", "b/c": "2"})
+    first = collect(top, cache=cache).digest
+    os.utime(top / "a", (5, 5))
+    (top / "a").chmod(0o600)
+    assert collect(top, cache=cache).digest == first
+    other = write_all(tmp_path / "other", {"b/c": "2", "a": "1"})
+    assert collect(other, cache=cache).digest == first
+    changes = [
+        lambda: (top / "a").chmod(0o755),
+        lambda: (top / "a").write_text("3"),
+        lambda: (top / "b/c").rename(top / "c"),
+        lambda: ((top / "c").unlink(), (top / "c").symlink_to("a")),
+        lambda: ((top / "c").unlink(), (top / "c").symlink_to("b")),
+    ]
+    seen = {first}
+    for change in changes:
+        change()
+        seen.add(collect(top, cache=cache).digest)
+    assert len(seen) == 1 + len(changes)
+
+
+def test_unchanged_files_are_not_read_again(
+    top: Path, cache: Path, settled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(top, {"a": "1", "key": OPENSSH})
+    first = collect(top, cache=cache)
+    monkeypatch.setattr(digests, "_read", None)
+    again = collect(top, cache=cache)
+    assert (again, paths(again)) == (first, ["a"])
+
+
+def test_a_file_that_may_change_unseen_is_not_remembered(
+    top: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(top, {"a": "1"})
+    collect(top, cache=cache)
+    assert not (cache / "digests").exists()
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now + 60)
+    collect(top, cache=cache)
+    assert (cache / "digests").exists()
+
+
+def test_a_change_under_the_same_size_and_time_is_seen(top: Path, cache: Path, settled: None) -> None:
+    write_all(top, {"a": "1"})
+    os.utime(top / "a", (1000, 1000))
+    first = collect(top, cache=cache).digest
+    write_all(top, {"a": "2"})
+    os.utime(top / "a", (1000, 1000))
+    assert collect(top, cache=cache).digest != first
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[1]", b'{"a": 5}', b'{"a": []}', b"\xff"])
+def test_a_damaged_cache_is_no_cache(top: Path, cache: Path, settled: None, damage: bytes) -> None:
+    write_all(top, {"a": "1"})
+    first = collect(top, cache=cache).digest
+    for file in (cache / "digests").iterdir():
+        file.write_bytes(damage)
+    assert collect(top, cache=cache).digest == first
+
+
+def test_a_cache_that_can_t_be_written_is_no_cache(top: Path) -> None:
+    write_all(top, {"a": "1"})
+    assert collect(top, cache=Path("/dev/null/x")).count == 1
+
+
+def test_a_file_that_changed_since_ends_the_stream_without_its_end(top: Path, cache: Path) -> None:
+    write_all(top, {"a": "1234", "b": "1"})
+    for content in ("12345", "1235", "12"):
+        write_all(top, {"a": "1234"})
+        found = collect(top, cache=cache)
+        write_all(top, {"a": content})
+        with pytest.raises(Changed, match="a changed while it was read"):
+            list(found.tar("end"))
+
+
+def test_a_file_that_never_holds_still_is_named(
+    top: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(top, {"train.log": "1"})
+    real = os.fstat
+    ticks = iter(range(100))
+
+    def moving(handle: int) -> os.stat_result:
+        (top / "train.log").write_text("x" * next(ticks))
+        return real(handle)
+
+    monkeypatch.setattr(os, "fstat", moving)
+    with pytest.raises(Changed, match=r"train.log changed while it was read. .* /train.log"):
+        collect(top, cache=cache)
+
+
+name = st.binary(min_size=1, max_size=130).filter(
+    lambda b: b"/" not in b and b"\0" not in b and b not in (b".", b"..") and len(b) < 200
+)
+trees = st.dictionaries(
+    st.lists(name, min_size=1, max_size=3).map(b"/".join),
+    st.tuples(st.binary(max_size=2000), st.booleans()),
+    max_size=6,
+)
+
+
+def grow(top: Path, tree: dict[bytes, tuple[bytes, bool]], order: bool) -> None:
+    top.mkdir()
+    for path, (content, executable) in sorted(tree.items(), reverse=order):
+        place = os.path.join(os.fsencode(top), path)
+        try:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "wb") as out:
+                out.write(content)
+            os.chmod(place, 0o755 if executable else 0o644)
+        except OSError:  # a file where a folder should be
+            continue
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=trees)
+def test_any_tree_comes_out_of_the_stream_as_it_went_in(
+    tmp_path_factory: pytest.TempPathFactory, tree: dict[bytes, tuple[bytes, bool]]
+) -> None:
+    base = tmp_path_factory.mktemp("trees")
+    grow(base / "one", tree, False)
+    first = collect(base / "one", cache=base / "cache")
+    stream = b"".join(first.tar())
+    (base / "two").mkdir()
+    with tarfile.open(fileobj=io.BytesIO(stream), errors="surrogateescape") as archive:
+        archive.extractall(base / "two", **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
+    again = collect(base / "two", cache=base / "cache2")
+    assert (again.digest, b"".join(again.tar())) == (first.digest, stream)
+
+
+@pytest.mark.parametrize("tar", [["tar"], ["busybox", "tar"]])
+def test_the_tars_of_the_hosts_read_it(top: Path, cache: Path, tmp_path: Path, tar: list[str]) -> None:
+    long = "/".join(["d" * 90] * 3) + "/" + "ñ" * 60
+    write_all(top, {long: "deep", "new\nline": "1", "é": "2", "run.sh": "#!/bin/sh\n", "-rf": "3"})
+    write_all(top, {os.fsdecode(b"latin\xe9"): "4"})
+    (top / "run.sh").chmod(0o755)
+    (top / "link").symlink_to("d" * 90 + "/" + "d" * 90)
+    (top / "empty").mkdir()
+    found = collect(top, cache=cache)
+    out = tmp_path / "out"
+    out.mkdir()
+    subprocess.run([*tar, "-xpof", "-", "-C", str(out)], input=b"".join(found.tar()), check=True)
+    assert collect(out, cache=cache).digest == found.digest
+    assert {oct(p.stat().st_mode & 0o777) for p in (out / "é", out / "run.sh")} == {"0o444", "0o555"}
+
+
+def test_ten_thousand_files_do_not_stand_in_memory(top: Path, cache: Path) -> None:
+    write_all(top, {"big": bytes(30_000_000)})
+    found = collect(top, cache=cache)
+    assert max(map(len, found.tar())) < 2_000_000
+
+
+def test_collecting_needs_no_locale(top: Path, cache: Path) -> None:
+    write_all(top, {"é": "1"})
+    code = (
+        "import sys; from pathlib import Path; from orchestrator.run.bundle import collect;"
+        "print(collect(Path(sys.argv[1]), cache=Path(sys.argv[2])).digest)"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(top), str(cache)],
+            env={"HOME": "/nowhere", "LC_ALL": locale, "PATH": os.environ["PATH"], **mode},
+            capture_output=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        ).stdout
+        for locale, mode in [
+            ("C", {}),
+            ("C.UTF-8", {}),
+            ("C", {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+        ]
+    }
+    assert said == {f"{collect(top, cache=cache).digest}\n".encode()}
