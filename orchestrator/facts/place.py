@@ -1,0 +1,76 @@
+"""What a project's folder on a host holds, which runs live there, and whether the volumes are there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.facts.lines import Lines
+from orchestrator.facts.question import Fact, Section
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A run whose lock is held, and the container it is in (None: in none, or not yet known)."""
+
+    run: str
+    container: str | None
+    person: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A volume's source: as it is written, absolute, and `folder`, `file` or `missing`."""
+
+    written: str
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class PlaceReport:
+    """The project's folder P. `environment`: the text of environment.json, None when nothing is deployed."""
+
+    path: str
+    exists: bool = False
+    owner: int | None = None
+    environment: str | None = None
+    account_keys: tuple[str, ...] = ()  # lines of the account's own authorized_keys
+    placed_keys: tuple[str, ...] = ()  # lines of the container's
+    sources: tuple[Source, ...] = ()
+    live: tuple[LiveRun, ...] = ()
+
+
+def parse(section: Section) -> PlaceReport:
+    """Read the answer of `facts/place.sh.j2`."""
+    lines = Lines(section.text)
+    owner = lines.number("owner")
+    return PlaceReport(
+        path=lines.text("place"),
+        exists=bool(lines.texts("owner")),
+        owner=owner,
+        environment=lines.text("environment") or None,
+        account_keys=keys(lines.texts("key")),
+        placed_keys=keys(lines.texts("placed-key")),
+        sources=tuple(Source(w, p, k) for w, p, k, *_ in lines.all("volume", 3)),
+        live=tuple(_live(run, state) for run, state, *_ in lines.all("live", 2)),
+    )
+
+
+PLACE: Fact[PlaceReport] = Fact("place", "facts/place.sh.j2", parse)
+
+
+def keys(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines of an authorized_keys file that hold a key, without blanks around them."""
+    stripped = (line.strip() for line in lines)
+    return tuple(line for line in stripped if line and not line.startswith("#"))
+
+
+def _live(run: str, state: str) -> LiveRun:
+    try:
+        found: Mapping[str, Any] = json.loads(state or "{}")
+    except ValueError:
+        found = {}
+    return LiveRun(run, found.get("container") or None, found.get("person"))
