@@ -1,0 +1,65 @@
+"""The inventory: hosts, groups, and the choice of hosts by patterns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from orchestrator.inventory.host import Host
+from orchestrator.inventory.layers import Layers, lay
+from orchestrator.inventory.patterns import Chooser, Selection
+from orchestrator.inventory.source import shown
+
+_NO_FLAGS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All hosts, in file order, with their settings; `files` are those that were read, lowest layer first."""
+
+    files: tuple[Path, ...]
+    _layers: Layers = field(repr=False)
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts in file order."""
+        return self._layers.hosts
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Each group's hosts, through child groups too; without `all`."""
+        return self._layers.groups
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should hear about the files, a line each."""
+        return self._layers.warnings
+
+    @cached_property
+    def _chooser(self) -> Chooser:
+        return Chooser(self._layers, [shown(path) for path in self.files])
+
+    def select(self, patterns: Sequence[str], exclude: Sequence[str] = ()) -> Selection:
+        """Choose hosts by names, groups, globs and ranges (no pattern: all).
+
+        A name that no inventory has is taken as an ssh name. Raises UsageError when a pattern matches none.
+        """
+        return self._chooser.select(patterns, exclude)
+
+
+def load(
+    files: Sequence[Path],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    flags: Mapping[str, str] = _NO_FLAGS,
+) -> Inventory:
+    """Read inventory files, the later laid over the earlier, then ORCH_<KEY> of `environ`, then `flags`.
+
+    `flags` maps names of settings to texts, as they come from the command line.
+    Raises ConfigError with file:line, ORCH_<KEY> or --flag for what is wrong.
+    """
+    return Inventory(tuple(files), lay(files, environ, flags))

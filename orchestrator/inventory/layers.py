@@ -1,0 +1,157 @@
+"""From what the files say to hosts: defaults < all < parent < child < host < ORCH_<KEY> < flag."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from orchestrator.inventory.grammar import ALL, Book, Value, Variables, read
+from orchestrator.inventory.host import Host, Settings
+from orchestrator.inventory.settings import CONNECTION, SETTINGS, check_key, convert
+from orchestrator.inventory.source import Place, shown
+from orchestrator.inventory.tree import Tree
+
+_NO_PASSWORDS = "orch takes no passwords: it logs in by keys"
+_UNREAD = {
+    "ansible_password": _NO_PASSWORDS,
+    "ansible_ssh_pass": _NO_PASSWORDS,
+    "ansible_ssh_password": _NO_PASSWORDS,
+    "ansible_become": "orch never becomes another user",
+}
+_BY_SSH = ("ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh")
+_LOCAL = ("local", "ansible.builtin.local")
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What the files, the environment and the command line say together."""
+
+    hosts: tuple[Host, ...]
+    left_out: Mapping[str, str]
+    groups: Mapping[str, tuple[str, ...]]
+    warnings: tuple[str, ...]
+    common: Variables = field(default_factory=dict)
+    above: Variables = field(default_factory=dict)
+
+    def stranger(self, name: str) -> Host:
+        """Make the host of an ssh name that no inventory has: `NAME` or `USER@NAME`."""
+        return _host(name, {**self.common, **self.above}, (), None)
+
+
+def lay(files: Sequence[Path], environ: Mapping[str, str], flags: Mapping[str, str]) -> Layers:
+    """Read the files and lay everything over each other. Raises ConfigError with file:line."""
+    book = read(files)
+    tree = Tree(book)
+    above = {**_from_environment(environ), **_from_flags(flags)}
+    _check(book, above)
+    common = book.groups[ALL].variables if ALL in book.groups else {}
+    hosts, left_out = [], {}
+    for entry in book.hosts.values():
+        said = {**common, **tree.variables(entry.name), **entry.variables, **above}
+        kind = said["ansible_connection"].text if "ansible_connection" in said else "ssh"
+        if kind in _BY_SSH + _LOCAL:
+            hosts.append(_host(entry.name, said, tree.groups_of(entry.name), str(entry.place)))
+        else:
+            left_out[entry.name] = f"ansible_connection={kind}; orch reaches hosts by ssh or on this machine"
+    warnings = (*book.conflicts, *_unread(book, files), *_one_machine(hosts), *_left_out(left_out))
+    return Layers(tuple(hosts), left_out, tree.members(), warnings, common, above)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Variables:
+    found = {}
+    for key in SETTINGS:
+        name = f"ORCH_{key.upper()}"
+        if environ.get(name):
+            found[key] = _outside(name, environ[name])
+    return found
+
+
+def _from_flags(flags: Mapping[str, str]) -> Variables:
+    return {key: _outside(f"--{key.replace('_', '-')}", text) for key, text in flags.items()}
+
+
+def _outside(name: str, text: str) -> Value:
+    return Value(text, Place(name, text, Path()))
+
+
+def _check(book: Book, above: Variables) -> None:
+    """Check every key and every value, also of groups without hosts."""
+    holders: list[Variables] = [g.variables for g in book.groups.values()]
+    for variables in [*holders, *(entry.variables for entry in book.hosts.values()), above]:
+        for key, value in variables.items():
+            check_key(key, value)
+            if value.text and (key in SETTINGS or key in CONNECTION):
+                convert(key, value)
+
+
+def _host(name: str, said: Variables, groups: tuple[str, ...], where: str | None) -> Host:
+    settings, sources = _typed(said, {key: key for key in SETTINGS})
+    reached, more = _typed(said, {key: field for key, (field, _) in CONNECTION.items()})
+    address = str(reached.pop("address", name))
+    if "@" in address:
+        user, _, address = address.rpartition("@")
+        reached.setdefault("user", user)
+    if reached.get("connection") in _LOCAL:
+        reached["connection"] = "local"
+    else:
+        reached.pop("connection", None)
+    return Host(
+        name=name,
+        address=address,
+        groups=groups,
+        settings=replace(Settings(), **settings),
+        sources=MappingProxyType({**sources, **more}),
+        where=where,
+        **reached,
+    )
+
+
+def _typed(said: Variables, fields: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Convert the known ones of `said`; an empty text means the default."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for key, name in fields.items():
+        if key in said and said[key].text and name not in values:
+            values[name] = convert(key, said[key])
+            sources[name] = str(said[key].place)
+    return values, sources
+
+
+def _unread(book: Book, files: Iterable[Path]) -> Iterable[str]:
+    """Say once for each of Ansible's means that orch does not have."""
+    for folder in dict.fromkeys(path.parent for path in files):
+        for name in ("group_vars", "host_vars"):
+            if (folder / name).is_dir():
+                yield f"{shown(folder / name)}/ is not read: orch takes variables from inventory files only"
+    told = set()
+    holders: list[Variables] = [g.variables for g in book.groups.values()]
+    for variables in [*holders, *(entry.variables for entry in book.hosts.values())]:
+        for key, value in variables.items():
+            known = "ansible_become" if key.startswith("ansible_become") else key
+            if known in _UNREAD and known not in told:
+                told.add(known)
+                yield f"{value.place}: {key} is not used: {_UNREAD[known]}"
+
+
+def _one_machine(hosts: Iterable[Host]) -> Iterable[str]:
+    """Say which names stand for the same machine: a run would start there twice."""
+    named: dict[tuple[str, ...], list[str]] = {}
+    for host in hosts:
+        machine: tuple[str, ...] = (
+            ("local",) if host.connection == "local" else (host.address, str(host.port or 22))
+        )
+        named.setdefault(machine, []).append(host.name)
+    for machine, names in named.items():
+        if len(names) > 1:
+            place = "this machine" if machine == ("local",) else f"one machine ({':'.join(machine)})"
+            yield f"{', '.join(names)} are {place}"
+
+
+def _left_out(left_out: Mapping[str, str]) -> Iterable[str]:
+    for why, number in Counter(left_out.values()).items():
+        names = [name for name, reason in left_out.items() if reason == why]
+        yield f"{', '.join(names[:3])}{', ...' if number > 3 else ''} left out: {why}"

@@ -1,0 +1,80 @@
+"""Names of hosts and groups, and the port behind a name."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from orchestrator.inventory.ranges import expand
+
+_NAME = re.compile(r"[\w.@%+][\w.@%+:-]*")
+
+
+def ipv6(text: str) -> bool:
+    """Whether `text` is an IPv6 address, with or without a zone (`fe80::1%eth0`)."""
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_name(name: str) -> str:
+    """Return the name of a host. Raises ValueError when it can't be one: it also names folders on hosts."""
+    if ipv6(name):
+        return name
+    if re.search(r"\[\d+-\d+\]", name):
+        raise ValueError(f"a range is written with a colon here: {name.replace('-', ':')}")
+    if any(c in name for c in "*?"):
+        raise ValueError(f"'{name}' is a pattern, and a host needs a name")
+    if name.endswith(":"):
+        raise ValueError(f"'{name}' ends in a colon; is this YAML? orch reads inventories in the INI form")
+    if not _NAME.fullmatch(name) or name in (".", "..") or ":" in name:
+        raise ValueError(f"'{name}' can't be the name of a host")
+    return name
+
+
+def split_port(word: str) -> tuple[str, int | None]:
+    """Part `name:port`, `[IPv6]:port` or a name alone. Raises ValueError when the port can't be one."""
+    if ipv6(word):
+        return word, None
+    bracketed = re.fullmatch(r"\[([^\[\]]+)\](?::(.*))?", word)
+    if bracketed and (ipv6(bracketed.group(1)) or ":" not in bracketed.group(1)):
+        return bracketed.group(1), _port(bracketed.group(2))
+    plain = re.fullmatch(r"(.*[^:]):(\d+)", word)
+    if plain:
+        return plain.group(1), _port(plain.group(2))
+    return word, None
+
+
+def address(text: str) -> str:
+    """Return what ssh connects to, without the brackets of IPv6. Raises ValueError when a port is in it."""
+    inner = text.removeprefix("[").removesuffix("]")
+    if ipv6(inner):
+        return inner
+    if ":" in text:
+        raise ValueError(f"expected a name or an address, got '{text}'; a port goes into ansible_port")
+    if re.search(r"\s", text) or text.startswith("-"):
+        raise ValueError(f"expected a name or an address, got '{text}'")
+    return text
+
+
+def _port(text: str | None) -> int | None:
+    return None if text is None else port(text)
+
+
+def port(text: str) -> int:
+    """Return a TCP port. Raises ValueError when `text` isn't one."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise ValueError(f"expected a port (1 to 65535), got '{text}'")
+    return int(text)
+
+
+def hosts_of(word: str) -> tuple[list[str], int | None]:
+    """Return the names that the first word of a host line stands for, and their port.
+
+    Raises ValueError when a name, a range or the port is wrong.
+    """
+    stem, number = split_port(word)
+    names = [stem] if ipv6(stem) else expand(stem)
+    return [check_name(name) for name in names], number
