@@ -1,7 +1,8 @@
 """tar, as a stream that depends on nothing but what it holds.
 
 GNU format: GNU tar, busybox and bsdtar all read its long and non-ASCII names; busybox passes over those
-of pax. Owner and times are fixed, so the same content gives the same bytes on any machine.
+of pax. The owner is fixed and times follow from the content, so the same content gives the same bytes
+on any machine.
 """
 
 from __future__ import annotations
@@ -9,16 +10,27 @@ from __future__ import annotations
 import sys
 import tarfile
 
-MTIME = 946_684_800
-"""2000-01-01 UTC: what keeps files out of the years before 1980, which zip can't hold."""
+EPOCH = 946_684_800
+"""2000-01-01 UTC: the time of what has no content. zip can't hold years before 1980."""
 
 BLOCK = 512
 
 
-def member(path: str, *, mode: int, size: int = 0, target: str = "", folder: bool = False) -> bytes:
+def time_of(sha256: str) -> int:
+    """Return the time that a file gets: another for another content, in the years 2000 to 2008.
+
+    Python takes a .pyc for fresh by the time and size of its source: with one time for all, an edit that
+    keeps the size would not be seen where code is laid over old code.
+    """
+    return EPOCH + int(sha256[:7] or "0", 16)
+
+
+def member(
+    path: str, *, mode: int, size: int = 0, sha256: str = "", target: str = "", folder: bool = False
+) -> bytes:
     """Return the header of a file (its content and `padding` follow), a link or a folder."""
     info = tarfile.TarInfo(path)
-    info.mtime, info.mode, info.size = MTIME, mode, size
+    info.mtime, info.mode, info.size = time_of(sha256), mode, size
     if target:
         info.type, info.linkname = tarfile.SYMTYPE, target
     elif folder:

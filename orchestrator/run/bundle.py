@@ -115,7 +115,8 @@ class Bundle:
             if entry.kind == "link":
                 yield member(entry.path, mode=0o777, target=entry.target)
             elif entry.kind == "file":
-                yield member(entry.path, mode=0o555 if entry.executable else 0o444, size=entry.size)
+                mode = 0o555 if entry.executable else 0o444
+                yield member(entry.path, mode=mode, size=entry.size, sha256=entry.sha256)
                 yield from self._content(entry)
                 yield padding(entry.size)
         if end:

@@ -1,0 +1,97 @@
+"""This machine as a Machine, by subprocesses and nothing else; `shell` may be any sh."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+from pathlib import Path
+from typing import BinaryIO
+
+from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
+from orchestrator.hosts.command import Command, Script
+from orchestrator.inventory import Host
+
+
+class HereStream:
+    def __init__(self, shell: tuple[str, ...], text: str, env: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [*shell, "-c", text],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+        )
+        assert self.process.stdin
+        assert self.process.stdout
+        assert self.process.stderr
+        self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
+
+    def read(self, size: int = 65536, timeout: float | None = None) -> bytes | None:
+        if not select.select([self.stdout], [], [], timeout)[0]:
+            return None
+        return os.read(self.stdout.fileno(), size)
+
+    def read_error(self) -> bytes:
+        found = b""
+        while select.select([self.stderr], [], [], 0)[0] and (data := os.read(self.stderr.fileno(), 4096)):
+            found += data
+        return found
+
+    def write(self, data: bytes) -> None:
+        self.stdin.write(data)
+        self.stdin.flush()
+
+    def close_stdin(self) -> None:
+        self.stdin.close()
+
+    def resize(self, columns: int, rows: int) -> None: ...
+
+    def status(self) -> int | None:
+        return self.process.wait(timeout=30)
+
+    def close(self) -> None:
+        for file in (self.stdin, self.stdout, self.stderr):
+            with contextlib.suppress(BrokenPipeError):
+                file.close()
+        self.process.wait(timeout=30)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Here(Machine):
+    def __init__(self, home: Path, *shell: str, path: str = os.environ["PATH"]) -> None:
+        self.host = Host("here", "127.0.0.1")
+        self.shell = shell or ("sh",)
+        self.env = {"HOME": str(home), "PATH": path}
+
+    def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
+        done = subprocess.run(
+            [*self.shell, "-c", script.text],
+            capture_output=True,
+            check=False,
+            timeout=deadline,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
+        text = command.text if isinstance(command, Script) else command.shell()
+        return HereStream(self.shell, text, self.env)
+
+    def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
+        raise AssertionError("not used")
+
+    def get(self, path: str, into: BinaryIO) -> None:
+        raise AssertionError("not used")
+
+    def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
+        raise AssertionError("not used")
+
+    def close(self) -> None: ...
