@@ -1,0 +1,85 @@
+"""What a host's disk holds before its first boot: its own /etc, empty homes, and Docker's folder with the base image."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from .network import world_mtu
+from .shell import run
+
+HERE = Path(__file__).parent
+ACCOUNTS = {"ana": 1500, "bob": 1501}
+# The machine's own of these are not to be seen on a host.
+OWN = {
+    "root": 0o700,
+    "home": 0o755,
+    "tmp": 0o1777,
+    "var/tmp": 0o1777,
+    "var/log": 0o755,
+    "usr/local/bin": 0o755,
+}
+OWN |= {"var/lib/docker": 0o710, "var/spool/cron/crontabs": 0o1730, "srv": 0o755, "mnt": 0o755}
+
+SSHD_CONFIG = """\
+Port 22
+HostKey /etc/ssh/ssh_host_ed25519_key
+LogLevel VERBOSE
+UsePAM yes
+UseDNS no
+PrintMotd no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+AcceptEnv LANG LC_*
+Subsystem sftp /usr/lib/openssh/sftp-server
+"""
+
+
+def make(folder: Path, name: str, cgroup: str, names: dict[str, str]) -> None:
+    """Lay out the disk of the host ``name``; ``names`` are the addresses of all hosts."""
+    for part in ("disk", "work", "root", "docker"):
+        (folder / part).mkdir(parents=True)
+    disk = folder / "disk"
+    disk.chmod(0o755)
+    for path, mode in OWN.items():
+        (disk / path).mkdir(parents=True)
+        (disk / path).chmod(mode)
+        os.setxattr(disk / path, "trusted.overlay.opaque", b"y")
+    (disk / "srv/shared").mkdir()
+    _write_etc(disk / "etc", name, cgroup, names)
+    _write_runc(disk / "usr/local/lib/orch-fleet/runc")
+
+
+def _write_etc(etc: Path, name: str, cgroup: str, names: dict[str, str]) -> None:
+    (etc / "ssh").mkdir(parents=True)
+    (etc / "docker").mkdir()
+    key = etc / "ssh/ssh_host_ed25519_key"
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key)
+    (etc / "ssh/sshd_config").write_text(SSHD_CONFIG)
+    (etc / "hostname").write_text(name + "\n")
+    lines = ["127.0.0.1 localhost", *(f"{address} {host}" for host, address in names.items())]
+    (etc / "hosts").write_text("\n".join(lines) + "\n")
+    (etc / "resolv.conf").write_text(_resolvers())
+    daemon = {"storage-driver": "overlay2", "mtu": world_mtu(), "cgroup-parent": cgroup}
+    daemon |= {"exec-opts": ["native.cgroupdriver=cgroupfs"]}
+    (etc / "docker/daemon.json").write_text(json.dumps(daemon, indent=2) + "\n")
+
+
+def _resolvers() -> str:
+    """The machine's name servers; those behind a local stub, which a host can't reach, where there is one."""
+    text = Path("/etc/resolv.conf").read_text()
+    behind = Path("/run/systemd/resolve/resolv.conf")
+    return behind.read_text() if "nameserver 127." in text and behind.exists() else text
+
+
+def _write_runc(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    shutil.copyfile(HERE / "runc.sh", path)
+    path.chmod(0o755)
+
+
+def fill_docker(template: Path, target: Path) -> None:
+    """Give a host the images of ``template``. Layers are never written to, so they are hard links: no time, no space."""
+    for child in template.iterdir():
+        run("cp", "-al" if child.name == "overlay2" else "-a", child, target)

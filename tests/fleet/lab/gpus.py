@@ -1,0 +1,56 @@
+"""A stand-in ``nvidia-smi``: it prints what a test has laid out for it, as the real one would."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .host import Host
+
+PROGRAM = "/usr/local/bin/nvidia-smi"
+ANSWERS = "/var/lib/orch-fleet/nvidia-smi"
+
+SCRIPT = f"""\
+#!/bin/sh
+echo "$*" >>{ANSWERS}/asked
+for answer in {ANSWERS}/[0-9]*; do
+    . "$answer/answer"
+    case "$*" in $match)
+        sleep "$delay"
+        cat "$answer/out"
+        cat "$answer/err" >&2
+        exit "$code" ;;
+    esac
+done
+echo "nvidia-smi (stand-in): no answer laid out for: $*" >&2
+exit 2
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: ``match`` is a shell pattern over all the arguments, ``delay`` is in seconds."""
+
+    out: str
+    match: str = "*"
+    code: int = 0
+    err: str = ""
+    delay: float = 0
+
+
+def install(host: "Host", answers: Sequence[Answer]) -> None:
+    """Put the stand-in and its answers on the host, in place of earlier ones."""
+    host.run(f"rm -rf {ANSWERS} && mkdir -p {ANSWERS} && : >{ANSWERS}/asked && chmod 666 {ANSWERS}/asked")
+    for number, answer in enumerate(answers):
+        folder = f"{ANSWERS}/{number:03}"
+        head = f"match={shlex.quote(answer.match)} code={answer.code} delay={answer.delay}\n"
+        host.run(f"mkdir {folder} && cat >{folder}/answer", input=head)
+        host.run(f"cat >{folder}/out", input=answer.out)
+        host.run(f"cat >{folder}/err", input=answer.err)
+    host.run(f"cat >{PROGRAM} && chmod 755 {PROGRAM}", input=SCRIPT)
+
+
+def uninstall(host: "Host") -> None:
+    """Leave the host without ``nvidia-smi``."""
+    host.run(f"rm -rf {PROGRAM} {ANSWERS}")

@@ -1,0 +1,285 @@
+"""One host: power, services, link, and commands run on it from behind, without SSH."""
+
+import shlex
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import gpus
+from .counts import Counter
+from .disk import ACCOUNTS, HERE
+from .network import Network
+from .shell import PATH, Done, LabError, run, wait_until
+
+NAMESPACES = Path("/var/run/netns")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+class Host:
+    """A host of the fleet. ``folder`` holds its disk; ``disk`` is its root as the machine sees it (read only, please)."""
+
+    def __init__(self, name: str, folder: Path, namespace: str, shared: Path, cgroup: str) -> None:
+        self.name = name
+        self.folder = folder
+        self.disk = folder / "disk"
+        self.namespace = namespace
+        self.cgroup = cgroup
+        self._shared = shared
+        self._link: tuple[Network, int] | None = None
+
+    # Power
+
+    def power_on(self) -> None:
+        """Boot, with a new boot id. Nothing runs yet but the first process."""
+        (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
+        enter = ["nsenter", f"--net={NAMESPACES / self.namespace}"]
+        unshare = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
+        boot = ["/bin/sh", HERE / "boot.sh", self.folder, self.name, self._shared]
+        words = shlex.join(str(word) for word in [*enter, *unshare, *boot])
+        run("setsid", "--fork", "sh", "-c", f"cd /; exec {words} >{shlex.quote(str(self._console))} 2>&1")
+        wait_until(f"{self.name} boots ({self._console})", self._booted)
+
+    def power_off(self) -> None:
+        """Cut the power: everything on the host dies at once. The disk stays."""
+        for pid in self._pids():
+            run("kill", "-KILL", pid, check=False)
+        wait_until(f"{self.name} is off", lambda: not self._pids())
+        self._remove_cgroups()
+
+    def reboot(self) -> None:
+        """Power off and on again, with all services."""
+        self.power_off()
+        self.power_on()
+        self.start_services()
+
+    def is_on(self) -> bool:
+        """Whether the host has power."""
+        return self._init() is not None
+
+    @property
+    def boot_id(self) -> str:
+        return (self.folder / "boot_id").read_text().strip()
+
+    @property
+    def _console(self) -> Path:
+        return self.folder / "console.log"
+
+    def _pids(self) -> list[int]:
+        if not (NAMESPACES / self.namespace).exists():
+            return []
+        return [int(pid) for pid in run("ip", "netns", "pids", self.namespace, check=False).stdout.split()]
+
+    def _init(self) -> int | None:
+        for pid in self._pids():
+            try:
+                status = Path(f"/proc/{pid}/status").read_text()
+            except OSError:
+                continue
+            if f"\nNSpid:\t{pid}\t1\n" in status:
+                return pid
+        return None
+
+    def _booted(self) -> bool:
+        pid = self._init()
+        return pid is not None and Path(f"/proc/{pid}/comm").read_text() == "tini\n"
+
+    def _remove_cgroups(self) -> None:
+        for top in {*CGROUPS.glob(f"*/{self.cgroup.strip('/')}"), *CGROUPS.glob(self.cgroup.strip("/"))}:
+            for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
+                folder.rmdir()
+            top.rmdir()
+
+    # Commands
+
+    def run(
+        self,
+        text: str,
+        *,
+        user: str = "root",
+        check: bool = True,
+        input: str | None = None,
+        timeout: float = 300,
+    ) -> Done[str]:
+        """Run a line of shell on the host as ``user``; SSH has no part in it, so it works whatever sshd does."""
+        init = self._init()
+        if init is None:
+            raise LabError(f"{self.name} is off")
+        enter = [
+            "nsenter",
+            f"--target={init}",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--net",
+            "--pid",
+            "--root",
+            "--wd=/",
+        ]
+        home = "/root" if user == "root" else f"/home/{user}"
+        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        clean = [
+            "env",
+            "-i",
+            f"HOME={home}",
+            f"USER={user}",
+            f"LOGNAME={user}",
+            f"PATH={PATH}",
+            "LANG=C.UTF-8",
+        ]
+        return run(*enter, *become, *clean, "sh", "-c", text, check=check, input=input, timeout=timeout)
+
+    def docker(self, *words: str, check: bool = True) -> str:
+        """What ``docker WORDS`` prints on this host, as root."""
+        return self.run(shlex.join(["docker", *words]), check=check).stdout
+
+    def containers(self, *, all: bool = False) -> list[str]:
+        """Names of the containers that run (``all``: that exist)."""
+        return self.docker("ps", *(["-a"] if all else []), "--format", "{{.Names}}").split()
+
+    def images(self) -> list[str]:
+        """Images as NAME:TAG."""
+        return self.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split()
+
+    # Services
+
+    def start_services(self) -> None:
+        """Start dockerd and sshd and wait until both answer."""
+        self.launch_docker()
+        self.start_sshd()
+        wait_until(f"{self.name}: docker starts (see {self.disk}/var/log/dockerd.log)", self._docker_answers)
+
+    def start_sshd(self) -> None:
+        """Start sshd; its log, from which connections are counted, is /var/log/sshd.log."""
+        self.run("/usr/sbin/sshd -E /var/log/sshd.log")
+        wait_until(f"{self.name}: sshd listens", lambda: ":22 " in self.run("ss -Hltn").stdout)
+
+    def stop_sshd(self) -> None:
+        """Stop sshd and every session: new connections are refused, open ones break."""
+        self.run("pkill -KILL -x sshd --ns 1 --nslist pid", check=False)  # not those in containers
+
+    def start_docker(self) -> None:
+        """Start dockerd and wait for it."""
+        self.launch_docker()
+        wait_until(f"{self.name}: docker starts", self._docker_answers)
+
+    def stop_docker(self) -> None:
+        """Stop dockerd as a service manager does; its containers end."""
+        self.run("pkill -TERM -x dockerd", check=False)
+        wait_until(f"{self.name}: docker stops", lambda: not self._docker_runs())
+
+    def restart_docker(self) -> None:
+        """Stop dockerd and start it again; containers with a restart policy come back."""
+        self.stop_docker()
+        self.start_docker()
+
+    def start_cron(self) -> None:
+        """Start Debian's cron daemon on the host."""
+        self.run("cron")
+
+    def launch_docker(self) -> None:
+        """Start dockerd, if it does not run, and don't wait for it."""
+        if not self._docker_runs():
+            self.run(
+                "PATH=/usr/local/lib/orch-fleet:$PATH setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null &"
+            )
+
+    def _docker_runs(self) -> bool:
+        return self.run("pgrep -x dockerd", check=False).returncode == 0
+
+    def _docker_answers(self) -> bool:
+        return self.run("docker version", check=False).returncode == 0
+
+    # Network
+
+    def plug(self, network: Network, index: int) -> None:
+        """Join the host to the fleet's network; it must have a namespace by then."""
+        self._link = network, index
+
+    @property
+    def address(self) -> str:
+        network, index = self._plugged()
+        return network.address(index)
+
+    def cut(self) -> None:
+        """Take the cable out: packets are lost, nobody is told."""
+        network, index = self._plugged()
+        network.link(index, "down")
+
+    def join(self) -> None:
+        """Put the cable back."""
+        network, index = self._plugged()
+        network.link(index, "up")
+
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """The host with its cable out, for the length of a ``with``."""
+        self.cut()
+        try:
+            yield
+        finally:
+            self.join()
+
+    def _plugged(self) -> tuple[Network, int]:
+        if self._link is None:
+            raise LabError(f"{self.name} has no link")
+        return self._link
+
+    def counter(self) -> Counter:
+        """Counts SSH connections and execs from now on."""
+        return Counter(self.disk / "var/log/sshd.log")
+
+    # Disks
+
+    @contextmanager
+    def small_disk(self, path: str, size: str = "8m", *, full: bool = False) -> Iterator[None]:
+        """A disk of ``size`` mounted at ``path`` (made if missing); ``full``: with no byte left."""
+        where = shlex.quote(path)
+        self.run(f"mkdir -p {where} && mount -t tmpfs -o mode=1777,size={size} tmpfs {where}")
+        if full:
+            self.fill(path)
+        try:
+            yield
+        finally:
+            self.run(f"umount -l {where}")
+
+    def fill(self, path: str) -> None:
+        """Write into a small disk until nothing more goes in."""
+        where = shlex.quote(path)
+        self.run(f"mountpoint -q {where}")  # never fill the machine's own disk
+        self.run(f"cat /dev/zero >{where}/filler", check=False)
+
+    def free(self, path: str) -> None:
+        """Undo ``fill``."""
+        self.run(f"rm -f {shlex.quote(path)}/filler")
+
+    # Stand-ins for what the machine does not have
+
+    def set_gpus(self, answers: Iterable[gpus.Answer]) -> None:
+        """Install an ``nvidia-smi`` that gives the first answer whose pattern matches its arguments."""
+        gpus.install(self, list(answers))
+
+    def no_gpus(self) -> None:
+        """Take ``nvidia-smi`` away."""
+        gpus.uninstall(self)
+
+    # Made and destroyed by the fleet
+
+    def add_accounts(self, public_key: str) -> None:
+        """Make the accounts and let ``public_key`` log in as each of them and as root."""
+        for account, uid in ACCOUNTS.items():
+            self.run(f"useradd -m -s /bin/bash -u {uid} -p '*' {account}")
+        self.run("usermod -aG docker ana; cp -rT /etc/skel /root")
+        for home, account in [("/root", "root"), *((f"/home/{name}", name) for name in ACCOUNTS)]:
+            there = f"{home}/.ssh"
+            self.run(f"install -d -m 700 -o {account} -g {account} {there} && cat >{there}/authorized_keys"
+                     f" && chown {account}: {there}/authorized_keys", input=public_key)  # fmt: skip
+
+    def destroy(self, *, keep_logs: bool = False) -> None:
+        """Leave nothing: processes, namespace, control groups, disk (``keep_logs``: but that)."""
+        self.power_off()
+        if (NAMESPACES / self.namespace).exists():
+            run("ip", "netns", "del", self.namespace)
+        if not keep_logs:
+            shutil.rmtree(self.folder, ignore_errors=True)
