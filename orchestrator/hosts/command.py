@@ -92,7 +92,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Frame:
-    """What is sent to `sh -s` for a script, and the marks its answer stands between."""
+    """What is sent to `sh -s` for a script, and the marks between which both streams of its answer stand."""
 
     begin: bytes
     end: bytes
@@ -103,15 +103,43 @@ def framed(script: Script) -> Frame:
     """Wrap a script in a function that is called on the last line, between two random marks.
 
     A shell that reads its script from stdin may be cut anywhere: with the call on the last line, a cut
-    script runs nothing. The end mark carries the status: `<mark> <status>`.
+    script runs nothing. The end mark carries the status: `<mark> <status>`. The marks stand on both
+    streams, so that the noise of login files is cut off, and the answer is whole although a process
+    that the script left behind keeps the streams open.
     """
     mark = "orch-" + secrets.token_hex(12)
     text = (
-        f"orch_main() {{\n{script.text.rstrip()}\n}}\n"
-        f"LC_ALL=C; export LC_ALL; printf '%s\\n' '{mark}-begin'; "
-        f"( orch_main ) </dev/null; printf '\\n%s %s\\n' '{mark}-end' \"$?\"; exit\n"
+        f"orch_main() {{\n:\n{script.text.rstrip()}\n}}\n"
+        f"LC_ALL=C; export LC_ALL; echo '{mark}-begin'; echo '{mark}-begin' >&2; "
+        f'( orch_main ) </dev/null; set -- "$?"; '
+        f"printf '\\n%s %s\\n' '{mark}-end' \"$1\" >&2; printf '\\n%s %s\\n' '{mark}-end' \"$1\"; exit\n"
     )
-    return Frame(f"{mark}-begin\n".encode(), f"\n{mark}-end ".encode(), text.encode())
+    return Frame(
+        f"{mark}-begin\n".encode(), f"\n{mark}-end ".encode(), text.encode("utf-8", "surrogateescape")
+    )
+
+
+def on_path(folders: Iterable[str], script: Script) -> Script:
+    """Put folders of the host in front of PATH for a script."""
+    front = ":".join(path_word(f).text for f in folders)
+    return Script(script.name, f"PATH={front}:$PATH; export PATH\n{script.text}") if front else script
+
+
+def lasting(command: Command | Script) -> Script:
+    """Return a script that runs a command in a shell that stays, and so turns an end by signal N into 128+N.
+
+    An SSH client may not be told of the signal at all; Ctrl-C and Ctrl-\\ of a terminal are the command's.
+    """
+    if isinstance(command, Script):
+        return Script(command.name, f"trap : INT QUIT; (\n{command.text}\n); exit")
+    return Script("stream", f"trap : INT QUIT; ( {command.shell()} ); exit")
+
+
+def path_word(path: str) -> Raw:
+    """Return a path of a host as one shell word; a leading `~/` is the account's home."""
+    if path == "~":
+        return Raw('"$HOME"')
+    return Raw('"$HOME"/' + shlex.quote(path[2:])) if path.startswith("~/") else Raw(shlex.quote(path))
 
 
 def for_any_shell(command: Command | Script) -> str:
@@ -122,5 +150,5 @@ def for_any_shell(command: Command | Script) -> str:
     text = command.text if isinstance(command, Script) else command.shell()
     if _SAFE_IN_ANY_SHELL.match(text):
         return f"/bin/sh -c '{text}'"
-    packed = base64.b64encode(text.encode()).decode()
+    packed = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
     return f"/bin/sh -c 'eval \"$(printf %s {packed} | base64 -d)\"'"

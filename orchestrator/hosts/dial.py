@@ -1,0 +1,100 @@
+"""Sockets to a host: TCP, or through a ProxyCommand; every step within a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+from typing import Any
+
+from orchestrator.errors import Unreachable
+from orchestrator.hosts.limit import Limit
+
+_SILENT_PEER = 30_000  # ms that sent data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 5482)
+
+
+def tcp(host: str, address: str, port: int, limit: Limit) -> socket.socket:
+    """Connect to `address:port`, trying each of its addresses. Raises Unreachable, `host` named."""
+    problem: OSError | None = None
+    for family, _, _, _, target in _look_up(host, address, port, limit):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(max(limit.left, 0.01))
+            sock.connect(target)
+        except OSError as error:
+            sock.close()
+            problem = problem or error
+            continue
+        _tune(sock)
+        return sock
+    raise Unreachable(_say(problem, port, limit), where=host) from problem
+
+
+def _tune(sock: socket.socket) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_PEER)
+
+
+def _say(problem: OSError | None, port: int, limit: Limit) -> str:
+    if problem is None or isinstance(problem, TimeoutError):
+        return f"connection timed out after {limit.seconds:g} s"
+    if isinstance(problem, ConnectionRefusedError):
+        return f"connection refused (port {port})"
+    return f"{(problem.strerror or str(problem)).lower()} (port {port})"
+
+
+def _look_up(host: str, address: str, port: int, limit: Limit) -> list[Any]:
+    """Resolve a name in a thread of its own: getaddrinfo knows no deadline."""
+    found: list[Any] = []
+    failed: list[Exception] = []
+
+    def look_up() -> None:
+        try:
+            found.extend(socket.getaddrinfo(address, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label too long, or empty
+            failed.append(error)
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(limit.left)
+    if failed:
+        raise Unreachable(f"no such host name: {address}", where=host) from failed[0]
+    if not found:
+        raise Unreachable(
+            f"no answer from the name service for {address} after {limit.seconds:g} s", where=host
+        )
+    return found
+
+
+class ProxySocket:
+    """A ProxyCommand's stdin and stdout as a socket; closing it ends the command.
+
+    One end of a socket pair is the command's stdin and stdout, so that its end is seen as EOF
+    (paramiko.ProxyCommand spins on it, and knows no shell).
+    """
+
+    def __init__(self, command: str) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is ours
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def close(self) -> None:
+        """Close the socket and end the command with all that it started."""
+        self._socket.close()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)

@@ -1,0 +1,147 @@
+"""known_hosts files, read and written here: paramiko's loader dies on @markers.
+
+Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fnmatch
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import ConfigError
+
+AUTHORITY, REVOKED = "@cert-authority", "@revoked"
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A host's public key: its type (ssh-ed25519, ...) and its blob."""
+
+    kind: str
+    blob: bytes
+
+    @classmethod
+    def parse(cls, line: str) -> PublicKey:
+        """Read `ssh-ed25519 AAAA... [comment]`. Raises ValueError when it is none."""
+        kind, text = line.split()[:2]
+        blob = base64.b64decode(text, validate=True)
+        # a blob begins with its type, so that a mangled line can't pass for a key
+        if blob[4 : 4 + int.from_bytes(blob[:4], "big")] != kind.encode():
+            raise ValueError(f"no key of type {kind}")
+        return cls(kind, blob)
+
+    @property
+    def text(self) -> str:
+        """The key as it stands in files: type and base64."""
+        return f"{self.kind} {base64.b64encode(self.blob).decode()}"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA256:..., as ssh and ssh-keygen show it."""
+        return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
+
+    @property
+    def name(self) -> str:
+        """The type as people call it: ed25519, ecdsa, rsa."""
+        return self.kind.removeprefix("ssh-").removeprefix("sk-").partition("-")[0]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a known_hosts file."""
+
+    marker: str
+    patterns: tuple[str, ...]
+    key: PublicKey
+    where: str
+    """file:line"""
+
+    def matches(self, name: str) -> bool:
+        """Whether the line is about `name` (`host`, or `[host]:port`)."""
+        found = False
+        for pattern in self.patterns:
+            negated = pattern.startswith("!")
+            if _is(name, pattern.removeprefix("!")):
+                if negated:
+                    return False
+                found = True
+        return found
+
+
+def _is(name: str, pattern: str) -> bool:
+    if pattern.startswith("|1|"):
+        try:
+            salt, digest = (base64.b64decode(p, validate=True) for p in pattern[3:].split("|"))
+        except (ValueError, binascii.Error):
+            return False
+        return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
+    # only * and ? are wildcards: the brackets of [host]:port stand for themselves
+    return fnmatch.fnmatchcase(name.lower(), pattern.lower().replace("[", "[[]"))
+
+
+def parse(text: str, path: str) -> list[Entry]:
+    """Read the lines of a file; comments, and lines that are no entry, are passed over as ssh does."""
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        marker = words.pop(0) if words and words[0].startswith("@") else ""
+        if len(words) < 3 or words[0].startswith("#") or marker not in ("", AUTHORITY, REVOKED):
+            continue
+        try:
+            key = PublicKey.parse(f"{words[1]} {words[2]}")
+        except (ValueError, binascii.Error):
+            continue
+        entries.append(Entry(marker, tuple(words[0].split(",")), key, f"{path}:{number}"))
+    return entries
+
+
+def read(paths: Iterable[str]) -> list[Entry]:
+    """Read files one after the other; a missing one is empty. Raises ConfigError when one can't be read."""
+    entries: list[Entry] = []
+    for path in paths:
+        try:
+            entries += parse(Path(path).read_text(encoding="utf-8", errors="replace"), path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise ConfigError(f"can't be read: {error.strerror}", where=path) from error
+    return entries
+
+
+def host_name(address: str, port: int) -> str:
+    """Return the name of a host in known_hosts: with the port only where it is not 22."""
+    return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
+
+
+def add(path: str, name: str, key: PublicKey, *, hashed: bool = False) -> None:
+    """Append one line by a single write, so that nobody reads half of it. Raises ConfigError."""
+    line = f"{hash_name(name) if hashed else name} {key.text}\n"
+    try:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(path, "ab+", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+            if file.seekable() and file.tell():
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else "\n" + line
+            file.write(line.encode())
+    except OSError as error:
+        raise ConfigError(f"can't be written: {error.strerror}", where=path) from error
+
+
+def hash_name(name: str) -> str:
+    """Return a name as HashKnownHosts writes it: `|1|salt|hmac-sha1`."""
+    salt = secrets.token_bytes(20)
+    digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
+    return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+
+
+def matching(entries: Sequence[Entry], name: str) -> list[Entry]:
+    """Return the entries about a name."""
+    return [e for e in entries if e.matches(name)]

@@ -1,0 +1,236 @@
+"""This machine itself (`ansible_connection = local`): the same framing and streams, by subprocess."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+from typing import BinaryIO
+
+from orchestrator.errors import HostError, LostConnection
+from orchestrator.hosts import files
+from orchestrator.hosts.answer import Answer
+from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
+from orchestrator.hosts.command import Command, Script, framed, lasting, on_path
+from orchestrator.hosts.limit import Limit
+from orchestrator.inventory import Host
+
+_PIECE = 1 << 16
+_GRACE = 2.0  # seconds between SIGTERM and SIGKILL for a stream that is closed early
+_CONNECT_SECONDS = 10.0
+
+
+class LocalMachine(Machine):
+    """This machine. Needs /bin/sh and nothing else."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
+        """Run a script through `sh -s`; after `deadline` its whole process group is killed."""
+        began, limit = time.monotonic(), Limit(deadline)
+        frame = framed(on_path(self.host.settings.remote_path, script))
+        answer = Answer(frame)
+        with tempfile.TemporaryFile() as text, contextlib.ExitStack() as closed:
+            text.write(frame.stdin)
+            text.seek(0)
+            process = subprocess.Popen(
+                ["/bin/sh", "-s"],
+                stdin=text,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+            closed.callback(_end, process, signal.SIGKILL)
+            _collect(process, answer, limit)
+            if answer.whole:  # it is at its `exit`; what it left behind in its group lives on
+                process.wait()
+            elif limit.over:
+                raise HostError(f"{script.name}: no answer within {limit.seconds:g} s", where=self.host.name)
+        return answer.result(script.name, self.host.name, time.monotonic() - began)
+
+    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
+        """Start a command with raw stdin and stdout."""
+        script = on_path(self.host.settings.remote_path, lasting(command))
+        return LocalStream(script.text, self.host.name, terminal)
+
+    def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
+        """Write a file whole or not at all."""
+        files.put(self, data, path, mode)
+
+    def get(self, path: str, into: BinaryIO) -> None:
+        """Copy a file's bytes."""
+        files.get(self, path, into)
+
+    def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
+        """Open a TCP connection."""
+        try:
+            sock = socket.create_connection((address, port), timeout=_CONNECT_SECONDS)
+        except OSError as error:
+            raise HostError(f"nothing answers at {address}:{port}", where=self.host.name) from error
+        sock.settimeout(None)
+        return sock
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _collect(process: subprocess.Popen[bytes], answer: Answer, limit: Limit) -> None:
+    assert process.stdout
+    assert process.stderr
+    feeds = {process.stdout.fileno(): answer.feed, process.stderr.fileno(): answer.feed_error}
+    poll = select.poll()
+    for number in feeds:
+        poll.register(number, select.POLLIN)
+    while feeds and not answer.whole and not limit.over:
+        for number, _ in poll.poll(limit.left * 1000):
+            piece = os.read(number, _PIECE)
+            if piece:
+                feeds[number](piece)
+            else:
+                poll.unregister(number)
+                del feeds[number]
+
+
+def _end(process: subprocess.Popen[bytes], by: signal.Signals) -> None:
+    """End a process that is still there, with its group, and close its pipes."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, by)
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+class LocalStream:
+    """A `Stream` on a local process, with pipes or a pseudo-terminal."""
+
+    def __init__(self, text: str, host: str, terminal: Terminal | None) -> None:
+        self._host, self._error, self._master, self._over = host, bytearray(), -1, False
+        self._process = self._on_terminal(text, terminal) if terminal else self._on_pipes(text)
+        out, err = self._process.stdout, self._process.stderr
+        self._out = out.fileno() if out else self._master
+        self._err = err.fileno() if err else -1
+
+    def _on_pipes(self, text: str) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            ["/bin/sh", "-c", text], stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+        )
+
+    def _on_terminal(self, text: str, terminal: Terminal) -> subprocess.Popen[bytes]:
+        self._master, theirs = os.openpty()
+        self.resize(terminal.columns, terminal.rows)
+        # the leader of a new session that opens a terminal gets it as its controlling one
+        words = ["/bin/sh", "-c", f'exec <"$1" >"$1" 2>&1\n{text}', "sh", os.ttyname(theirs)]
+        environ = {**os.environ, "TERM": terminal.kind}
+        try:
+            process = subprocess.Popen(
+                words, stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True
+            )
+        finally:
+            os.close(theirs)
+        return process
+
+    def read(self, size: int = _PIECE, timeout: float | None = None) -> bytes | None:
+        """Return the next bytes of stdout, b"" at the end, None after `timeout` seconds without any."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            ready = self._ready(left)
+            if self._out in ready:
+                piece = self._take(size)
+                self._over = not piece
+                return piece
+            if not ready:
+                return None
+
+    def _ready(self, seconds: float | None) -> set[int]:
+        poll = select.poll()
+        for number in (self._out, self._err):
+            if number >= 0:
+                poll.register(number, select.POLLIN)
+        ready = {number for number, _ in poll.poll(None if seconds is None else seconds * 1000)}
+        if self._err in ready:
+            self._take_error()
+        return ready
+
+    def _take(self, size: int) -> bytes:
+        try:
+            return os.read(self._out, size)
+        except OSError:  # EIO: the last one who held the terminal has closed it
+            return b""
+
+    def _take_error(self) -> None:
+        piece = os.read(self._err, _PIECE)
+        self._error += piece
+        del self._error[:-_PIECE]
+        if not piece:
+            self._err = -1
+
+    def read_error(self) -> bytes:
+        """Return what stderr has held since the last call (at most its last 64 KiB)."""
+        while self._err >= 0 and self._err in self._ready(0):
+            pass
+        said = bytes(self._error)
+        self._error.clear()
+        return said
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`. Raises LostConnection when nobody reads it any more."""
+        number = self._process.stdin.fileno() if self._process.stdin else self._master
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(number, view) :]
+        except (OSError, ValueError) as error:
+            raise LostConnection("the command has ended", where=self._host) from error
+
+    def close_stdin(self) -> None:
+        """Send the end of stdin."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        else:
+            self.write(b"\x04")  # ^D is the end of file of a terminal
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Set the size of the terminal."""
+        if self._master >= 0:
+            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def status(self) -> int | None:
+        """Return the exit status once stdout has ended; 128+N for signal N."""
+        try:
+            status = self._process.wait(DEADLINE if self._over else 0)
+        except subprocess.TimeoutExpired:
+            return None
+        return 128 - status if status < 0 else status
+
+    def close(self) -> None:
+        """End the command if it has not ended."""
+        _end(self._process, signal.SIGTERM if self._master < 0 else signal.SIGHUP)
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
+
+    def __enter__(self) -> LocalStream:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

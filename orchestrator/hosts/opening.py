@@ -1,0 +1,130 @@
+"""Opening one SSH connection: socket, host key, login; all of it within the host's deadline."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import paramiko
+from fabric import Config, Connection
+
+from orchestrator.errors import HostError, OrchError, Unreachable
+from orchestrator.hosts.keys import Login
+from orchestrator.hosts.known_hosts import PublicKey
+from orchestrator.hosts.limit import Limit
+from orchestrator.hosts.transport import Transport
+from orchestrator.hosts.trust import Trust
+
+_TRIES = 6  # MaxStartups drops a connection before its banner; the next try may find room
+_FIRST_PAUSE = 0.2  # seconds, doubled with each try, half to once and a half of it by chance
+_LEAST = 0.1  # seconds that paramiko is given at least: 0 means no limit to it
+
+# Without a handler Python prints paramiko's tracebacks on stderr; what they say is in our own errors.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where an SSH server is: names for messages, and how a socket to it is got."""
+
+    host: str
+    address: str
+    port: int
+    dial: Callable[[Limit], Any]
+
+
+class _Dropped(Exception):
+    """The server closed the connection before it said who it is."""
+
+
+class _Policy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
+    """Hands every host key to our own Trust (paramiko knows none); a person's thinking is not counted."""
+
+    def __init__(self, trust: Trust, limit: Limit) -> None:
+        self._trust, self._limit = trust, limit
+
+    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+        with self._limit.paused():
+            self._trust.check(PublicKey(key.get_name(), key.asbytes()))
+
+
+def open_connection(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
+    """Open and log in. Raises Unreachable, NotPermitted, or HostError when the time is over."""
+    for attempt in range(_TRIES):
+        try:
+            return _open_once(door, trust, login, limit)
+        except _Dropped as error:
+            pause = _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
+            if attempt + 1 == _TRIES or pause >= limit.left:
+                raise Unreachable(
+                    f"port {door.port} takes the connection and closes it at once",
+                    where=door.host,
+                    hint="Is its sshd full (MaxStartups), or does it ban this address?",
+                ) from error
+            time.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
+    sock = door.dial(limit)
+    transports: list[Transport] = []
+
+    def make(sock: Any, **options: Any) -> Transport:
+        transport = Transport(sock, **options)
+        transport.prefer(trust.kinds())
+        transport.handshake_timeout = max(limit.left, _LEAST)
+        transports.append(transport)
+        return transport
+
+    left = max(limit.left, _LEAST)
+    connection = Connection(
+        door.address,
+        user=login.user,
+        port=door.port,
+        config=Config(ssh_config=paramiko.SSHConfig(), lazy=True),
+        gateway=False,
+        connect_kwargs={
+            "sock": sock,
+            "transport_factory": make,
+            "auth_strategy": login,
+            "timeout": left,
+            "banner_timeout": left,
+        },
+    )
+    connection.client.set_missing_host_key_policy(_Policy(trust, limit))
+    try:
+        connection.open()
+    except BaseException as error:
+        for transport in transports:
+            transport.close()
+        sock.close()
+        raise _told(error, door, limit, transports) from error
+    transports[0].watch()
+    return connection
+
+
+def _told(error: BaseException, door: Door, limit: Limit, transports: list[Transport]) -> BaseException:
+    """Return the error to raise for what went wrong while opening."""
+    if isinstance(error, OrchError) or not isinstance(error, (paramiko.SSHException, EOFError, OSError)):
+        return error
+    if limit.over:
+        return Unreachable(
+            f"no SSH answer within {limit.seconds:g} s (port {door.port} takes the connection)",
+            where=door.host,
+        )
+    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
+        version = transports[0].remote_version if transports else ""
+        return HostError(
+            f"its sshd ({version}) and orch have no algorithm in common: {error}",
+            where=door.host,
+            hint="An OpenSSH before 7.2 is too old; else see KexAlgorithms, Ciphers and MACs there",
+        )
+    if "protocol version" in str(error) or "Incompatible version" in str(error):
+        return Unreachable(f"port {door.port} does not speak SSH: {error}", where=door.host)
+    if not transports or not transports[0].remote_version:
+        return _Dropped(str(error))
+    return Unreachable(f"the connection went while it was opened ({error})", where=door.host)

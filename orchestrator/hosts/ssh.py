@@ -1,0 +1,172 @@
+"""A machine over SSH: one Fabric connection, one exec per question."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import paramiko
+from fabric import Connection
+
+from orchestrator.errors import HostError, LostConnection
+from orchestrator.hosts import files
+from orchestrator.hosts.answer import Answer
+from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
+from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
+from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
+from orchestrator.hosts.keys import Login, authorized_line, identities_for
+from orchestrator.hosts.limit import Limit
+from orchestrator.hosts.opening import Door, open_connection
+from orchestrator.hosts.trust import Pinned
+from orchestrator.inventory import Host
+
+_OPEN_SECONDS = 30.0  # to open a channel and start a command on it
+_LONGEST_LINE = 100_000  # bytes; Linux takes 128 KiB in one argument (MAX_ARG_STRLEN)
+
+
+class SshMachine(Machine):
+    """A host over SSH. `behind` is the machine that the connection goes through, closed with this one."""
+
+    def __init__(
+        self, host: Host, connection: Connection, login: Login, behind: Machine | None = None
+    ) -> None:
+        self.host = host
+        self._connection, self._login, self._behind = connection, login, behind
+
+    @property
+    def client_keys(self) -> tuple[str, ...]:
+        """The public key that logged in, as an authorized_keys line."""
+        return (authorized_line(self._login.key),)
+
+    @property
+    def private_key(self) -> Any:
+        """The key that logged in (paramiko PKey), for a hop to the container."""
+        return self._login.key
+
+    def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
+        """Run a script through `sh -s`; see Machine.run."""
+        limit, began = Limit(deadline), time.monotonic()
+        frame = framed(on_path(self.host.settings.remote_path, script))
+        answer = Answer(frame)
+        with self._started("exec /bin/sh -s", limit, name=script.name) as channel:
+            with contextlib.suppress(OSError):  # it may have ended already; what it said comes next
+                channel.settimeout(max(limit.left, 0.01))
+                channel.sendall(frame.stdin)
+                channel.shutdown_write()
+            _collect(channel, answer, limit)
+            if not answer.whole and not ended(channel):
+                raise self._hangs(script.name, limit)
+        return answer.result(script.name, self.host.name, time.monotonic() - began)
+
+    @contextlib.contextmanager
+    def _started(
+        self, line: str, limit: Limit, *, name: str, terminal: Terminal | None = None
+    ) -> Iterator[Any]:
+        """Open a channel, start `line` on it, and close it at the end of the block."""
+        channel = self._start(line, limit, name, terminal)
+        try:
+            yield channel
+        finally:
+            ChannelStream(channel, self.host.name).close()
+
+    def _start(self, line: str, limit: Limit, name: str, terminal: Terminal | None) -> Any:
+        transport = self._connection.transport
+        # paramiko waits for the answer to an exec without any limit: closing the transport ends that
+        with limit.guard(transport.close), self._told(name, limit):
+            channel = transport.open_session(timeout=limit.left)
+            if terminal:
+                channel.get_pty(terminal.kind, terminal.columns, terminal.rows)
+            channel.exec_command(line.encode("utf-8", "surrogateescape"))
+            return channel
+
+    @contextlib.contextmanager
+    def _told(self, name: str, limit: Limit) -> Iterator[None]:
+        """Turn paramiko's errors into ours."""
+        try:
+            yield
+        except paramiko.ChannelException as error:
+            raise HostError(
+                f"{name}: the host opens no more sessions on a connection (MaxSessions in sshd_config)",
+                where=self.host.name,
+            ) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if limit.over:
+                raise self._hangs(name, limit) from error
+            raise LostConnection(f"{name}: the connection went", where=self.host.name) from error
+
+    def _hangs(self, name: str, limit: Limit) -> HostError:
+        return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
+
+    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
+        """Start a command with raw stdin and stdout; see Machine.stream."""
+        line = for_any_shell(on_path(self.host.settings.remote_path, lasting(command)))
+        if len(line) > _LONGEST_LINE:
+            raise HostError(f"a command of {len(line)} bytes is too long to be started", where=self.host.name)
+        name = command.name if isinstance(command, Script) else "stream"
+        channel = self._start(line, Limit(_OPEN_SECONDS), name, terminal)
+        channel.settimeout(None)
+        return ChannelStream(channel, self.host.name)
+
+    def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
+        """Write a file whole or not at all; see Machine.put."""
+        files.put(self, data, path, mode)
+
+    def get(self, path: str, into: BinaryIO) -> None:
+        """Copy a file's bytes; see Machine.get."""
+        files.get(self, path, into)
+
+    def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
+        """Open a TCP connection from the host; see Machine.tunnel."""
+        limit = Limit(_OPEN_SECONDS)
+        try:
+            channel: Tunnel = self._connection.transport.open_channel(
+                "direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=limit.left
+            )
+        except paramiko.ChannelException as error:
+            if error.code == 1:  # administratively prohibited (RFC 4254, 5.1)
+                raise HostError(
+                    "its sshd forbids forwarding (AllowTcpForwarding)", where=self.host.name
+                ) from error
+            raise HostError(f"nothing answers at {address}:{port} there", where=self.host.name) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise LostConnection(f"no way to {address}:{port}", where=self.host.name) from error
+        return channel
+
+    def close(self) -> None:
+        """Close the connection, and what it goes through."""
+        with contextlib.suppress(Exception):
+            self._connection.close()
+        if self._behind:
+            self._behind.close()
+
+
+def _collect(channel: Any, answer: Answer, limit: Limit) -> None:
+    """Feed both streams until the answer is whole, the channel has ended or the time is over."""
+    while not answer.whole and not limit.over:
+        over = ended(channel)
+        if channel.recv_ready():
+            answer.feed(channel.recv(PIECE))
+        elif channel.recv_stderr_ready():
+            answer.feed_error(channel.recv_stderr(PIECE))
+        elif over:
+            return
+        else:
+            wait(channel, limit.left)
+
+
+def hop(
+    machine: Machine, port: int, *, user: str, host_keys: Sequence[str], keys: Sequence[str] = ()
+) -> Machine:
+    """Log in to a second sshd, at 127.0.0.1:port of `machine`: the container's.
+
+    `host_keys` are its public keys (`ssh-ed25519 AAAA...`), no other is accepted. `keys` are key files
+    to try; the key that logged in to the machine itself comes first. The machine stays open.
+    """
+    loaded = [machine.private_key] if isinstance(machine, SshMachine) else []
+    limit = Limit(machine.host.settings.timeout)
+    login = Login(f"the container on {machine.host.name}", user, identities_for(keys, loaded), limit)
+    door = Door(machine.host.name, "127.0.0.1", port, lambda _: machine.tunnel(port))
+    connection = open_connection(door, Pinned(machine.host.name, tuple(host_keys)), login, limit)
+    return SshMachine(machine.host, connection, login)

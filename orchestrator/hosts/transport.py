@@ -1,0 +1,60 @@
+"""paramiko's Transport, with an order of host key types, and an ear for peers that fall silent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import paramiko
+from paramiko.common import cMSG_GLOBAL_REQUEST
+from paramiko.packet import Packetizer
+
+KEEPALIVE = 15.0
+"""Seconds between two keepalives on a quiet connection."""
+
+_MISSED = 3  # unanswered keepalives after which the peer counts as gone, as ServerAliveCountMax
+
+
+class _Listening(Packetizer):  # type: ignore[misc]
+    """Remembers when the peer was last heard."""
+
+    heard = 0.0
+
+    def read_message(self) -> Any:
+        message = super().read_message()
+        self.heard = time.monotonic()
+        return message
+
+
+class Transport(paramiko.Transport):  # type: ignore[misc]
+    """A transport that closes itself when the peer answers no keepalive.
+
+    paramiko's own keepalive asks for no answer, so that a frozen peer is never noticed.
+    """
+
+    def __init__(self, sock: Any, **options: Any) -> None:
+        super().__init__(sock, packetizer_class=_Listening, **options)
+
+    def prefer(self, kinds: Sequence[str]) -> None:
+        """Ask the server for host keys of these types (as in known_hosts) before all others."""
+        wanted = [w for k in kinds for w in (("rsa-sha2-512", "rsa-sha2-256") if k == "ssh-rsa" else (k,))]
+        options = self.get_security_options()
+        first = [k for k in dict.fromkeys(wanted) if k in options.key_types]
+        options.key_types = (*first, *(k for k in options.key_types if k not in first))
+
+    def watch(self, seconds: float = KEEPALIVE) -> None:
+        """Begin to send keepalives."""
+        self.packetizer.heard = time.monotonic()
+
+        def ask() -> None:
+            if time.monotonic() - self.packetizer.heard > _MISSED * seconds:
+                self.packetizer.close()  # the reading thread sees it at once and ends all channels
+                return
+            message = paramiko.Message()
+            message.add_byte(cMSG_GLOBAL_REQUEST)
+            message.add_string("keepalive@openssh.com")
+            message.add_boolean(True)  # answered with a failure by whoever lives
+            self._send_user_message(message)
+
+        self.packetizer.set_keepalive(seconds, ask)

@@ -1,0 +1,149 @@
+"""Whether a host's key is trusted: pinned, known, new, changed or revoked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from orchestrator.errors import NotPermitted
+from orchestrator.hosts import known_hosts
+from orchestrator.hosts.known_hosts import AUTHORITY, REVOKED, Entry, PublicKey
+from orchestrator.hosts.ssh_config import Route
+
+Prompt = Callable[[str], bool]
+"""Asks a person a yes-or-no question on the terminal."""
+
+_ONE_AT_A_TIME = threading.Lock()  # hosts are reached in parallel; a person answers one question at a time
+
+
+class Trust(Protocol):
+    """What decides about a host key."""
+
+    def kinds(self) -> list[str]:
+        """Return the key types to ask the server for first: those that we know."""
+
+    def check(self, key: PublicKey) -> None:
+        """Return when the key is trusted. Raises NotPermitted when it is not."""
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """Exactly these keys (authorized_keys lines), whatever any file says: a container's sshd."""
+
+    host: str
+    keys: tuple[str, ...]
+
+    def _parsed(self) -> list[PublicKey]:
+        return [PublicKey.parse(k) for k in self.keys]
+
+    def kinds(self) -> list[str]:
+        """Return the types of the pinned keys."""
+        return [k.kind for k in self._parsed()]
+
+    def check(self, key: PublicKey) -> None:
+        """Accept a pinned key only."""
+        if key not in self._parsed():
+            raise NotPermitted(
+                f"the host key of its container is not the one that orch made ({key.name} {key.fingerprint})",
+                where=self.host,
+                hint="Something else answers on the container's port; see it with: docker ps",
+            )
+
+
+class KnownHosts:
+    """The user's known_hosts files and a policy for keys that are not in them."""
+
+    def __init__(self, host: str, route: Route, policy: str, prompt: Prompt | None) -> None:
+        self._host, self._route, self._policy, self._prompt = host, route, policy, prompt
+        self._name = (route.key_alias or "").lower() or known_hosts.host_name(route.address, route.port)
+        self._entries: list[Entry] | None = None
+
+    def _read(self) -> list[Entry]:
+        if self._entries is None:
+            self._entries = known_hosts.read((*self._route.user_known_hosts, *self._route.global_known_hosts))
+        return self._entries
+
+    def _known(self) -> list[Entry]:
+        return [e for e in known_hosts.matching(self._read(), self._name) if not e.marker]
+
+    def kinds(self) -> list[str]:
+        """Return the types of the keys that are known, so that the server shows one of them."""
+        return [e.key.kind for e in self._known() or self._without_port()]
+
+    def _without_port(self) -> list[Entry]:
+        """Return what is known of the host at any port: ssh takes such a key too, but only the same one."""
+        if self._route.key_alias or self._route.port == 22:
+            return []
+        name = known_hosts.host_name(self._route.address, 22)
+        return [e for e in known_hosts.matching(self._read(), name) if not e.marker]
+
+    def check(self, key: PublicKey) -> None:
+        """Accept a known key; refuse a changed or revoked one; ask, accept or refuse a new one."""
+        for entry in known_hosts.matching(self._read(), self._name):
+            if entry.marker == REVOKED and entry.key == key:
+                raise NotPermitted(
+                    f"its host key is revoked ({entry.where})", where=self._host, hint="Ask its administrator"
+                )
+        known = self._known()
+        if any(e.key == key for e in known):
+            return
+        if known:
+            raise self._changed(key, known)
+        if not any(e.key == key for e in self._without_port()):
+            self._new(key)
+
+    def _changed(self, key: PublicKey, known: Sequence[Entry]) -> NotPermitted:
+        old = next((e for e in known if e.key.kind == key.kind), known[0])
+        path = old.where.rpartition(":")[0]
+        return NotPermitted(
+            f"its host key has CHANGED: {old.where} has {old.key.name} {old.key.fingerprint}, "
+            f"the host shows {key.name} {key.fingerprint}. It was set up anew, or someone is in between",
+            where=self._host,
+            hint=f"When its administrator confirms the new key: ssh-keygen -R '{self._name}' -f {path}",
+        )
+
+    def _new(self, key: PublicKey) -> None:
+        authorities = [e for e in known_hosts.matching(self._read(), self._name) if e.marker == AUTHORITY]
+        if authorities:
+            raise NotPermitted(
+                f"{authorities[0].where} trusts it by a certificate, which is not supported",
+                where=self._host,
+                hint=f"Add its own key ({key.name} {key.fingerprint}) to known_hosts",
+            )
+        if self._policy == "accept-new" or (self._policy == "ask" and self._asked(key)):
+            self._add(key)
+            return
+        raise NotPermitted(
+            f"its host key is unknown ({key.name} {key.fingerprint})",
+            where=self._host,
+            hint=f"Compare it and log in once with: {self._ssh_line()}, or set host_key_policy = accept-new",
+        )
+
+    def _asked(self, key: PublicKey) -> bool:
+        if self._prompt is None:
+            return False
+        with _ONE_AT_A_TIME:
+            return self._prompt(
+                f"{self._host}: unknown host key ({self._name}, {key.name})\n  {key.fingerprint}\n"
+                "Trust it from now on?"
+            )
+
+    def _add(self, key: PublicKey) -> None:
+        if self._route.user_known_hosts:
+            known_hosts.add(self._route.user_known_hosts[0], self._name, key, hashed=self._route.hash_names)
+
+    def _ssh_line(self) -> str:
+        port = f" -p {self._route.port}" if self._route.port != 22 else ""
+        return f"ssh{port} {self._route.user}@{self._route.address}"
+
+
+def policy_of(setting: str, is_set: bool, route: Route) -> str:
+    """Return ask, accept-new or strict: the inventory's word, else StrictHostKeyChecking of ~/.ssh/config.
+
+    `no` there means accept-new here: a changed key is never accepted.
+    """
+    if is_set:
+        return setting
+    return {"yes": "strict", "no": "accept-new"}.get(route.strict, route.strict)

@@ -1,0 +1,131 @@
+"""A real OpenSSH sshd on a free loopback port, as the current user, with an account home of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator.inventory import Host, Settings
+
+KEYS = ("ed25519", "ecdsa", "rsa")
+
+
+def program(name: str) -> str | None:
+    """Return the path of a program, in the sbin folders too."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def keygen(path: Path, kind: str = "ed25519", *, passphrase: str = "") -> Path:
+    """Make a key pair and return the private key's path."""
+    words = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", f"test-{path.name}", "-f", str(path)]
+    subprocess.run(words, check=True)
+    return path
+
+
+def free_port() -> int:
+    """Return a TCP port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class Server:
+    """One sshd. `login` is the key that it lets in, `client` a home for ssh's files of the caller."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.home, self.client = folder / "home", folder / "client"
+        for place in (self.home / ".ssh", self.client / ".ssh"):
+            place.mkdir(parents=True, mode=0o700)
+        self.login = keygen(folder / "login")
+        self.authorized = folder / "authorized_keys"
+        self.authorized.write_text((folder / "login.pub").read_text())
+        self.log = folder / "sshd.log"
+        self.host_keys = [keygen(folder / f"host_{kind}", kind) for kind in KEYS]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *extra: str, host_keys: list[Path] | None = None) -> None:
+        """Start with further lines of sshd_config (they come first, and the first one counts)."""
+        lines = [
+            *extra,
+            f"Port {self.port}",
+            "ListenAddress 127.0.0.1",
+            *(f"HostKey {key}" for key in host_keys or self.host_keys),
+            f"AuthorizedKeysFile {self.authorized}",
+            "UsePAM no",
+            "StrictModes no",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PidFile none",
+            "LogLevel VERBOSE",
+            f"SetEnv HOME={self.home} PATH=/usr/local/bin:/usr/bin:/bin",
+        ]
+        config = self.folder / "sshd_config"
+        config.write_text("\n".join(lines) + "\n")
+        if os.getuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        sshd = program("sshd")
+        assert sshd
+        self._process = subprocess.Popen([sshd, "-D", "-f", str(config), "-E", str(self.log)])
+        self._wait()
+
+    def _wait(self) -> None:
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            with socket.socket() as sock:
+                if sock.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.02)
+        raise AssertionError(self.log.read_text())
+
+    def stop(self) -> None:
+        """Stop the listener."""
+        if self._process:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def trust(self, kind: str = "ed25519", *, path: Path | None = None) -> None:
+        """Put one of the host keys into the caller's known_hosts."""
+        key = (self.folder / f"host_{kind}.pub").read_text().split()
+        with (path or self.known_hosts).open("a") as file:
+            file.write(f"[127.0.0.1]:{self.port} {key[0]} {key[1]}\n")
+
+    @property
+    def known_hosts(self) -> Path:
+        """The caller's known_hosts."""
+        return self.client / ".ssh" / "known_hosts"
+
+    def host(self, *, key: Path | None = None, **settings: object) -> Host:
+        """Return the server as a host of the inventory."""
+        sources = {name: f"hosts.ini:{i}" for i, name in enumerate(settings, 2)}
+        return Host(
+            "gpu01",
+            "127.0.0.1",
+            port=self.port,
+            key=str(key or self.login),
+            settings=Settings(**settings),  # type: ignore[arg-type]
+            sources=sources | {"ansible_ssh_private_key_file": "hosts.ini:1"},
+        )
+
+    def count(self, text: str) -> int:
+        """Return how often sshd's log has `text`."""
+        return self.log.read_text().count(text)
+
+
+@contextmanager
+def serving(folder: Path, *extra: str, host_keys: list[Path] | None = None) -> Iterator[Server]:
+    """Start a server that already knows its caller, and stop it afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    server = Server(folder)
+    server.start(*extra, host_keys=host_keys)
+    try:
+        yield server
+    finally:
+        server.stop()
