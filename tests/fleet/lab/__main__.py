@@ -1,9 +1,10 @@
-"""``python -m tests.fleet.lab up|down|status|env [NAME]``: a fleet for a person to try things on."""
+"""``python -m tests.fleet.lab up|down|status|env|image [NAME]``: a fleet for a person to try things on."""
 
 import argparse
 import sys
 
-from .fleet import Fleet, base_folder, default_name
+from .fleet import Fleet, base_folder, default_name, why_not
+from .image import ensure
 from .shell import LabError
 
 NEXT = """\
@@ -24,7 +25,7 @@ def env(fleet: Fleet) -> str:
 
 def up(fleet: Fleet) -> None:
     """Bring the fleet up, unless it is, and say what to type next."""
-    if not (fleet.folder / "up").exists():
+    if not fleet.is_up():
         fleet.up()
     status(fleet)
     print(NEXT.format(env=env(fleet), client=fleet.client.folder))
@@ -37,6 +38,13 @@ def status(fleet: Fleet) -> None:
         print(f"{host.name}   {host.address}   {'up' if host.is_on() else 'off'}   {host.folder}")
 
 
+def image(fleet: Fleet) -> None:
+    """Build the base image, unless it is there, and start nothing."""
+    if reason := why_not():
+        raise LabError(reason)
+    ensure(fleet.base)
+
+
 def down(fleet: Fleet) -> None:
     """Take it all away."""
     fleet.down()
@@ -46,7 +54,7 @@ def down(fleet: Fleet) -> None:
 def main() -> int:
     """Run one verb; 1 with a line on stderr if it could not be done."""
     parser = argparse.ArgumentParser(prog="python -m tests.fleet.lab", description=__doc__)
-    parser.add_argument("verb", choices=["up", "down", "status", "env"])
+    parser.add_argument("verb", choices=["up", "down", "status", "env", "image"])
     parser.add_argument(
         "name", nargs="?", default=default_name(), help="of the fleet (default: $ORCH_FLEET_NAME or fleet)"
     )
@@ -56,7 +64,7 @@ def main() -> int:
         if args.verb == "env":
             print(env(fleet.attach()).strip())
         else:
-            {"up": up, "down": down, "status": status}[args.verb](fleet)
+            {"up": up, "down": down, "status": status, "image": image}[args.verb](fleet)
     except LabError as error:
         print(f"fleet: {error} (all of it is in {base_folder()})", file=sys.stderr)
         return 1

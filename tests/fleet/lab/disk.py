@@ -1,4 +1,4 @@
-"""What a host's disk holds before its first boot: its own /etc, empty homes, and Docker's folder with the base image."""
+"""What a host's disk holds before its first boot: its own /etc, empty homes, the base image for Docker."""
 
 import json
 import os
@@ -80,6 +80,6 @@ def _write_runc(path: Path) -> None:
 
 
 def fill_docker(template: Path, target: Path) -> None:
-    """Give a host the images of ``template``. Layers are never written to, so they are hard links: no time, no space."""
+    """Give a host the images of ``template``; layers are never written to, so hard links will do."""
     for child in template.iterdir():
         run("cp", "-al" if child.name == "overlay2" else "-a", child, target)

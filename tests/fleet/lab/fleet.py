@@ -9,7 +9,8 @@ from pathlib import Path
 
 from . import disk, image, network
 from .client import Client
-from .host import CGROUPS, NAMESPACES, Host
+from .host import Host
+from .power import CGROUPS, NAMESPACES
 from .shell import LabError, missing_packages, run
 
 
@@ -62,7 +63,7 @@ class Fleet:
         except BaseException:
             self.down(keep_logs=True)
             raise
-        (self.folder / "up").touch()
+        (self.folder / "up").write_text(" ".join(self.hosts))
 
     def _make(self, template: Path) -> None:
         self.shared.mkdir(parents=True)
@@ -79,13 +80,19 @@ class Fleet:
         self.client.write(list(self.hosts.values()))
 
     def attach(self) -> "Fleet":
-        """Use the fleet of this name that is already up."""
+        """Use the fleet of this name that somebody has brought up."""
         if not (self.folder / "up").exists():
             raise LabError(f"fleet {self.name} is not up")
+        names = (self.folder / "up").read_text().split()
+        self.hosts = {name: self._host(name) for name in names}
         for net in network.claimed(self.base, self.name):
             for index, host in enumerate(self.hosts.values()):
                 host.plug(net, index)
         return self
+
+    def is_up(self) -> bool:
+        """Whether it was brought up and all its hosts have power."""
+        return (self.folder / "up").exists() and all(host.is_on() for host in self.attach().hosts.values())
 
     def down(self, *, keep_logs: bool = False) -> None:
         """Remove all of the fleet, also what a killed one of the same name left behind."""

@@ -1,134 +1,31 @@
-"""One host: power, services, link, and commands run on it from behind, without SSH."""
+"""One host of the fleet: its services, its link, its disks, and stand-ins for what the machine lacks."""
 
 import shlex
 import shutil
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from . import gpus
 from .counts import Counter
-from .disk import ACCOUNTS, HERE
+from .disk import ACCOUNTS
 from .network import Network
-from .shell import PATH, Done, LabError, run, wait_until
-
-NAMESPACES = Path("/var/run/netns")
-CGROUPS = Path("/sys/fs/cgroup")
+from .power import NAMESPACES, Power
+from .shell import LabError, run, wait_until
 
 
-class Host:
-    """A host of the fleet. ``folder`` holds its disk; ``disk`` is its root as the machine sees it (read only, please)."""
+class Host(Power):
+    """A host of the fleet, with verbs for what happens to hosts."""
 
     def __init__(self, name: str, folder: Path, namespace: str, shared: Path, cgroup: str) -> None:
-        self.name = name
-        self.folder = folder
-        self.disk = folder / "disk"
-        self.namespace = namespace
-        self.cgroup = cgroup
-        self._shared = shared
+        super().__init__(name, folder, namespace, shared, cgroup)
         self._link: tuple[Network, int] | None = None
-
-    # Power
-
-    def power_on(self) -> None:
-        """Boot, with a new boot id. Nothing runs yet but the first process."""
-        (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
-        enter = ["nsenter", f"--net={NAMESPACES / self.namespace}"]
-        unshare = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
-        boot = ["/bin/sh", HERE / "boot.sh", self.folder, self.name, self._shared]
-        words = shlex.join(str(word) for word in [*enter, *unshare, *boot])
-        run("setsid", "--fork", "sh", "-c", f"cd /; exec {words} >{shlex.quote(str(self._console))} 2>&1")
-        wait_until(f"{self.name} boots ({self._console})", self._booted)
-
-    def power_off(self) -> None:
-        """Cut the power: everything on the host dies at once. The disk stays."""
-        for pid in self._pids():
-            run("kill", "-KILL", pid, check=False)
-        wait_until(f"{self.name} is off", lambda: not self._pids())
-        self._remove_cgroups()
 
     def reboot(self) -> None:
         """Power off and on again, with all services."""
         self.power_off()
         self.power_on()
         self.start_services()
-
-    def is_on(self) -> bool:
-        """Whether the host has power."""
-        return self._init() is not None
-
-    @property
-    def boot_id(self) -> str:
-        return (self.folder / "boot_id").read_text().strip()
-
-    @property
-    def _console(self) -> Path:
-        return self.folder / "console.log"
-
-    def _pids(self) -> list[int]:
-        if not (NAMESPACES / self.namespace).exists():
-            return []
-        return [int(pid) for pid in run("ip", "netns", "pids", self.namespace, check=False).stdout.split()]
-
-    def _init(self) -> int | None:
-        for pid in self._pids():
-            try:
-                status = Path(f"/proc/{pid}/status").read_text()
-            except OSError:
-                continue
-            if f"\nNSpid:\t{pid}\t1\n" in status:
-                return pid
-        return None
-
-    def _booted(self) -> bool:
-        pid = self._init()
-        return pid is not None and Path(f"/proc/{pid}/comm").read_text() == "tini\n"
-
-    def _remove_cgroups(self) -> None:
-        for top in {*CGROUPS.glob(f"*/{self.cgroup.strip('/')}"), *CGROUPS.glob(self.cgroup.strip("/"))}:
-            for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
-                folder.rmdir()
-            top.rmdir()
-
-    # Commands
-
-    def run(
-        self,
-        text: str,
-        *,
-        user: str = "root",
-        check: bool = True,
-        input: str | None = None,
-        timeout: float = 300,
-    ) -> Done[str]:
-        """Run a line of shell on the host as ``user``; SSH has no part in it, so it works whatever sshd does."""
-        init = self._init()
-        if init is None:
-            raise LabError(f"{self.name} is off")
-        enter = [
-            "nsenter",
-            f"--target={init}",
-            "--mount",
-            "--uts",
-            "--ipc",
-            "--net",
-            "--pid",
-            "--root",
-            "--wd=/",
-        ]
-        home = "/root" if user == "root" else f"/home/{user}"
-        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
-        clean = [
-            "env",
-            "-i",
-            f"HOME={home}",
-            f"USER={user}",
-            f"LOGNAME={user}",
-            f"PATH={PATH}",
-            "LANG=C.UTF-8",
-        ]
-        return run(*enter, *become, *clean, "sh", "-c", text, check=check, input=input, timeout=timeout)
 
     def docker(self, *words: str, check: bool = True) -> str:
         """What ``docker WORDS`` prints on this host, as root."""

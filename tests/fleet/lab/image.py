@@ -14,7 +14,8 @@ from pathlib import Path
 
 from . import disk
 from .client import ca_bundle, way_out
-from .host import NAMESPACES, Host
+from .host import Host
+from .power import NAMESPACES
 from .shell import run
 
 TAG = "tensorflow/tensorflow:2.9.3"
