@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,14 +93,23 @@ def user(process: GpuProcess) -> str:
     where = [] if not process.outside else ["outside orch"]
     where += [f"in {process.container}"] if process.container else []
     where += [duration(process.seconds)] if process.seconds is not None else []
-    return f"{process.person or process.user or '?'}: {process.name}" + (
-        f" ({', '.join(where)})" if where else ""
-    )
+    person = process.person or process.user
+    name = f"{person}: {process.name}" if person else process.name
+    return f"{name} ({', '.join(where)})" if where else name
 
 
-def as_json(hosts: Sequence[HostGpus]) -> dict[str, Any]:
-    """Return the listing as plain values; null where a value is absent. Memory in MiB, power in W."""
-    return {"hosts": [_host_json(host) for host in hosts]}
+def as_json(host: HostGpus) -> dict[str, Any]:
+    """Return a host as plain values; null where a value is absent. Memory in MiB, power in W."""
+    problem, hint = (host.error.message, host.error.hint) if host.error else (None, None)
+    report = host.report or GpuReport(problem=problem, hint=hint)
+    return {
+        "host": host.host,
+        "state": _state(host),
+        "problem": report.problem,
+        "hint": report.hint,
+        "warnings": list(report.warnings),
+        "gpus": [_gpu_json(gpu) for gpu in report.gpus],
+    }
 
 
 def _with_hint(message: str, hint: str | None) -> str:
@@ -122,7 +130,7 @@ def _gb(mib: int | None) -> str:
     """GiB under the name that the cards are sold by: 40960 MiB is a 40 GB card. One decimal below 1."""
     if mib is None:
         return "-"
-    return f"{mib / 1024:.1f}" if 0 < mib < 1000 else f"{mib / 1024:.0f}"
+    return f"{mib / 1024:.1f}" if 50 < mib < 1000 else f"{mib / 1024:.0f}"
 
 
 def _state(host: HostGpus) -> str:
@@ -133,20 +141,6 @@ def _state(host: HostGpus) -> str:
     if host.report and host.report.absent:
         return "no gpu"
     return "faulty" if host.faulty else "ok"
-
-
-def _host_json(host: HostGpus) -> dict[str, Any]:
-    report = host.report or GpuReport(
-        problem=host.error.message if host.error else None, hint=host.error.hint if host.error else None
-    )
-    return {
-        "host": host.host,
-        "state": _state(host),
-        "problem": report.problem,
-        "hint": report.hint,
-        "warnings": list(report.warnings),
-        "gpus": [_gpu_json(gpu) for gpu in report.gpus],
-    }
 
 
 def _gpu_json(gpu: Gpu) -> dict[str, Any]:

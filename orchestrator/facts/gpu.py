@@ -105,7 +105,8 @@ def _without_smi(lines: Lines) -> GpuReport:
 
 def _complaint(messages: Sequence[str], status: int | None) -> GpuReport:
     said = messages[0] if messages else f"nvidia-smi printed nothing (exit status {status})"
-    return GpuReport(problem=said.rstrip("."), hint=nvidia_smi.hint(" ".join(messages)))
+    hint = nvidia_smi.hint(" ".join(messages))
+    return GpuReport(problem=(said.split(". ")[0] if hint else said).rstrip("."), hint=hint)
 
 
 def _one_by_one(lines: Lines, fields: Sequence[str]) -> Iterator[Gpu]:
