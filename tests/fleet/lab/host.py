@@ -50,7 +50,7 @@ class Host(Power):
     def start_sshd(self) -> None:
         """Start sshd; its log, from which connections are counted, is /var/log/sshd.log."""
         self.run("/usr/sbin/sshd -E /var/log/sshd.log")
-        wait_until(f"{self.name}: sshd listens", lambda: ":22 " in self.run("ss -Hltn").stdout)
+        wait_until(f"{self.name}: sshd listens", self._sshd_runs)
 
     def stop_sshd(self) -> None:
         """Stop sshd and every session: new connections are refused, open ones break."""
@@ -81,6 +81,9 @@ class Host(Power):
             self.run(
                 "PATH=/usr/local/lib/orch-fleet:$PATH setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null &"
             )
+
+    def _sshd_runs(self) -> bool:
+        return ":22 " in self.run("ss -Hltn").stdout
 
     def _docker_runs(self) -> bool:
         return self.run("pgrep -x dockerd", check=False).returncode == 0
@@ -161,7 +164,22 @@ class Host(Power):
         """Take ``nvidia-smi`` away."""
         gpus.uninstall(self)
 
-    # Made and destroyed by the fleet
+    # Made, mended and destroyed
+
+    def restore(self) -> None:
+        """Power, link and services as after ``up``, no stand-ins. Containers and files stay as they are."""
+        if not self.is_on():
+            self.power_on()
+        self.join()
+        self.no_gpus()
+        if not self._sshd_runs():
+            self.start_sshd()
+        if not self._docker_runs():
+            self.start_docker()
+
+    def wipe(self) -> None:
+        """No container, and no ``~/.orch`` of any account."""
+        self.run("docker ps -aq | xargs -r docker rm -f; rm -rf /root/.orch /home/*/.orch")
 
     def add_accounts(self, public_key: str) -> None:
         """Make the accounts and let ``public_key`` log in as each of them and as root."""

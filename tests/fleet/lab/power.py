@@ -88,21 +88,12 @@ class Power:
         input: str | None = None,
         timeout: float = 300,
     ) -> Done[str]:
-        """Run a line of shell on the host as ``user``, whatever sshd and the network do."""
+        """Run shell text in the home of ``user`` on the host, whatever sshd and the network do."""
         init = self._init()
         if init is None:
             raise LabError(f"{self.name} is off")
-        enter = [
-            "nsenter",
-            f"--target={init}",
-            "--mount",
-            "--uts",
-            "--ipc",
-            "--net",
-            "--pid",
-            "--root",
-            "--wd=/",
-        ]
+        spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--root"]
+        enter = ["nsenter", f"--target={init}", *spaces]
         home = "/root" if user == "root" else f"/home/{user}"
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
         clean = [
@@ -114,7 +105,9 @@ class Power:
             f"PATH={PATH}",
             "LANG=C.UTF-8",
         ]
-        return run(*enter, *become, *clean, "sh", "-c", text, check=check, input=input, timeout=timeout)
+        return run(
+            *enter, *become, *clean, "sh", "-c", f"cd\n{text}", check=check, input=input, timeout=timeout
+        )
 
 
 def _remove_tree(top: Path) -> bool:
