@@ -40,7 +40,7 @@ class _Side:
         if self._end < 0:
             return
         number, newline, _ = bytes(self._data[self._end + len(mark) :]).partition(b"\n")
-        if newline:
+        if newline and number.isdigit():
             self.status = int(number)
 
     @property

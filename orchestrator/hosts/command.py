@@ -102,17 +102,17 @@ class Frame:
 def framed(script: Script) -> Frame:
     """Wrap a script in a function that is called on the last line, between two random marks.
 
-    A shell that reads its script from stdin may be cut anywhere: with the call on the last line, a cut
-    script runs nothing. The end mark carries the status: `<mark> <status>`. The marks stand on both
-    streams, so that the noise of login files is cut off, and the answer is whole although a process
-    that the script left behind keeps the streams open.
+    A shell that reads its script from stdin may be cut anywhere: with the call on the last line, in
+    braces, a cut script runs nothing. The end mark carries the status: `<mark> <status>`. The marks stand
+    on both streams, so that the noise of login files is cut off, and the answer is whole although a
+    process that the script left behind keeps the streams open.
     """
     mark = "orch-" + secrets.token_hex(12)
     text = (
         f"orch_main() {{\n:\n{script.text.rstrip()}\n}}\n"
-        f"LC_ALL=C; export LC_ALL; echo '{mark}-begin'; echo '{mark}-begin' >&2; "
+        f"{{ LC_ALL=C; export LC_ALL; echo '{mark}-begin'; echo '{mark}-begin' >&2; "
         f'( orch_main ) </dev/null; set -- "$?"; '
-        f"printf '\\n%s %s\\n' '{mark}-end' \"$1\" >&2; printf '\\n%s %s\\n' '{mark}-end' \"$1\"; exit\n"
+        f"printf '\\n%s %s\\n' '{mark}-end' \"$1\" >&2; printf '\\n%s %s\\n' '{mark}-end' \"$1\"; exit; }}\n"
     )
     return Frame(
         f"{mark}-begin\n".encode(), f"\n{mark}-end ".encode(), text.encode("utf-8", "surrogateescape")

@@ -61,5 +61,9 @@ class _Lent(Machine):
     def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
         return self._machine.tunnel(port, address)
 
+    @property
+    def client_keys(self) -> tuple[str, ...]:
+        return self._machine.client_keys
+
     def close(self) -> None:
         pass
