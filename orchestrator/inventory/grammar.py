@@ -13,22 +13,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.inventory.names import hosts_of, ipv6
+from orchestrator.inventory.names import hosts_of
 from orchestrator.inventory.source import Place, lines
 
 ALL, UNGROUPED = "all", "ungrouped"
 
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _CONNECTION = ("ansible_host", "ansible_port", "ansible_user", "ansible_connection")
 _GROUP_NAME = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
 
 
 @dataclass(frozen=True)
 class Value:
-    """The text of a value and where it stands."""
+    """The text of a value and where it stands. `commented`: a `#` in it may be meant as a comment."""
 
     text: str
     place: Place
+    commented: bool = False
 
 
 Variables = dict[str, Value]
@@ -84,7 +86,7 @@ def _read(path: Path, book: Book) -> None:
         section = _SECTION.fullmatch(line)
         if section:
             group, kind = _open(section, place, book)
-        elif line.startswith("[") and line.endswith("]") and not ipv6(line[1:-1]):
+        elif line.startswith("[") and line.endswith("]"):
             raise place.error(
                 f"invalid section '{line}'", "A section is [name], [name:children] or [name:vars]"
             )
@@ -111,7 +113,9 @@ def _variable(group: Group, place: Place, line: str) -> None:
     if not equals or not key.strip():
         raise place.error(f"expected KEY = VALUE, got '{line.split(maxsplit=1)[0]}'")
     place.refuse_odd(key)
-    group.variables[key.strip()] = Value(evaluated(value.strip()), place)
+    group.variables[key.strip()] = Value(
+        evaluated(value.strip()), place, commented=re.search(r"\s#", _QUOTED.sub("", value)) is not None
+    )
 
 
 def _child(group: Group, place: Place, line: str) -> None:
@@ -143,7 +147,7 @@ def _host_line(group: Group, place: Place, line: str, book: Book) -> None:
 
 def _bare(line: str) -> str:
     """Return what of a host line stands outside quotes and before a comment."""
-    return re.sub(r"\"[^\"]*\"|'[^']*'", "", line).partition("#")[0]
+    return _QUOTED.sub("", line).partition("#")[0]
 
 
 def _assignment(word: str, place: Place) -> tuple[str, Value]:
@@ -194,7 +198,9 @@ def _check_group(group: Group, book: Book) -> None:
         )
     for child, place in group.children.items():
         known = book.groups.get(child)
-        if child in (ALL, UNGROUPED) or (known and known.declared):
+        if child in (ALL, UNGROUPED):
+            raise place.error(f"{child} can't be below a group")
+        if known and known.declared:
             continue
         hint = f"{child} is a host: it goes under [{group.name}]" if child in book.hosts else None
         raise place.error(f"[{group.name}:children] names a group that no file has: {child}", hint)

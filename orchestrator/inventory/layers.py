@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.inventory.grammar import ALL, Book, Value, Variables, read
+from orchestrator.inventory.grammar import ALL, UNGROUPED, Book, Value, Variables, read
 from orchestrator.inventory.host import Host, Settings
 from orchestrator.inventory.settings import CONNECTION, SETTINGS, check_key, convert
 from orchestrator.inventory.source import Place, shown
@@ -53,12 +53,14 @@ def lay(files: Sequence[Path], environ: Mapping[str, str], flags: Mapping[str, s
     for entry in book.hosts.values():
         said = {**common, **tree.variables(entry.name), **entry.variables, **above}
         kind = said["ansible_connection"].text if "ansible_connection" in said else "ssh"
+        groups = tuple(name for name in tree.groups_of(entry.name) if name != UNGROUPED)
         if kind in _BY_SSH + _LOCAL:
-            hosts.append(_host(entry.name, said, tree.groups_of(entry.name), str(entry.place)))
+            hosts.append(_host(entry.name, said, groups, str(entry.place)))
         else:
             left_out[entry.name] = f"ansible_connection={kind}; orch reaches hosts by ssh or on this machine"
     warnings = (*book.conflicts, *_unread(book, files), *_one_machine(hosts), *_left_out(left_out))
-    return Layers(tuple(hosts), left_out, tree.members(), warnings, common, above)
+    members = {name: found for name, found in tree.members().items() if name != UNGROUPED}
+    return Layers(tuple(hosts), left_out, members, warnings, common, above)
 
 
 def _from_environment(environ: Mapping[str, str]) -> Variables:

@@ -34,16 +34,18 @@ def check_name(name: str) -> str:
     return name
 
 
-def split_port(word: str) -> tuple[str, int | None]:
+def splitport(word: str) -> tuple[str, int | None]:
     """Part `name:port`, `[IPv6]:port` or a name alone. Raises ValueError when the port can't be one."""
     if ipv6(word):
         return word, None
-    bracketed = re.fullmatch(r"\[([^\[\]]+)\](?::(.*))?", word)
+    bracketed = re.fullmatch(r"\[([^\[\]]+)\]:(.*)", word)
+    if not bracketed and ipv6(word[1:-1]):
+        raise ValueError(f"brackets are for an address with a port: write {word[1:-1]} or {word}:22")
     if bracketed and (ipv6(bracketed.group(1)) or ":" not in bracketed.group(1)):
-        return bracketed.group(1), _port(bracketed.group(2))
+        return bracketed.group(1), port(bracketed.group(2))
     plain = re.fullmatch(r"(.*[^:]):(\d+)", word)
     if plain:
-        return plain.group(1), _port(plain.group(2))
+        return plain.group(1), port(plain.group(2))
     return word, None
 
 
@@ -59,10 +61,6 @@ def address(text: str) -> str:
     return text
 
 
-def _port(text: str | None) -> int | None:
-    return None if text is None else port(text)
-
-
 def port(text: str) -> int:
     """Return a TCP port. Raises ValueError when `text` isn't one."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
@@ -75,6 +73,6 @@ def hosts_of(word: str) -> tuple[list[str], int | None]:
 
     Raises ValueError when a name, a range or the port is wrong.
     """
-    stem, number = split_port(word)
+    stem, number = splitport(word)
     names = [stem] if ipv6(stem) else expand(stem)
     return [check_name(name) for name in names], number

@@ -72,7 +72,7 @@ class Chooser:
         if name == ALL:
             return list(self._known)
         if name == UNGROUPED:
-            return [h.name for h in self._layers.hosts if h.groups in ((), (UNGROUPED,))]
+            return [h.name for h in self._layers.hosts if not h.groups]
         return self._layers.groups.get(name)
 
     def _globbed(self, spelled: str) -> list[str]:

@@ -140,7 +140,7 @@ def _refuse_traps(key: str, value: Value) -> None:
     place.refuse_odd(text)
     if "{{" in text or "{%" in text:
         raise place.error(f"{key}: templates ({{{{ }}}}) are not evaluated here", "Write the value itself")
-    if re.search(r"\s#", text) and not re.search(r"[\"']", text):
+    if value.commented:
         raise place.error(f"{key}: a comment can't stand behind a value here", "Give it a line of its own")
     if key == "ansible_host" and re.search(r"\[\w+:\w+(:\d+)?\]", text):
         raise place.error(f"{key}: a range in a value is not expanded", "Give each host a line of its own")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from orchestrator.inventory.grammar import ALL, UNGROUPED, Book, Group, Variables
+from orchestrator.inventory.source import Place
 
 
 class Tree:
@@ -13,8 +14,9 @@ class Tree:
 
     def __init__(self, book: Book) -> None:
         self._groups: dict[str, Group] = {n: g for n, g in book.groups.items() if n != ALL}
+        self._groups.setdefault(UNGROUPED, Group(UNGROUPED, Place("")))
         self._hosts = tuple(book.hosts)
-        self._order = {name: i for i, name in enumerate(book.groups)}
+        self._order = {name: i for i, name in enumerate(self._groups)}
         for name in book.groups:
             self._refuse_cycle(book.groups, name)
 
@@ -79,7 +81,7 @@ class Tree:
     def groups_of(self, host: str) -> tuple[str, ...]:
         """Return the groups that hold a host, itself or through a child, in file order, without `all`."""
         found: set[str] = set()
-        above = [g for g in self._homes[host] if g != UNGROUPED or len(self._homes[host]) == 1]
+        above = [g for g in self._homes[host] if g != UNGROUPED] or [UNGROUPED]
         while above:
             name = above.pop()
             if name not in found:
