@@ -1,0 +1,160 @@
+"""orch doctor: prove that the hosts can do the job, or say the one thing to fix."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
+from orchestrator.errors import FAILED, OK, OrchError
+
+if TYPE_CHECKING:
+    from orchestrator.doctor import Check
+    from orchestrator.hosts.base import Machine
+    from orchestrator.inventory import Host
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "bright_black"}
+
+
+@click.command("doctor")
+@host_arguments
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@pass_app
+def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], as_json: bool) -> int:
+    """Prove that the hosts can do the job, or say the one thing to fix.
+
+    Of several hosts only what is not well is shown, unless -v is given.
+
+    \b
+      orch doctor
+      orch doctor gpu01 --json
+    """
+    diagnoses, code = examine(app, app.looked_at(hosts, exclude))
+    if as_json:
+        click.echo(json.dumps([_json(d) for d in diagnoses], indent=2))
+    else:
+        for line in listing(diagnoses, everything=len(diagnoses) == 1 or app.verbose > 0):
+            click.echo(line)
+        well = [d.host for d in diagnoses if d.well]
+        if well:
+            app.say(f"next:   orch deploy --hosts {','.join(well)}")
+    return code
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The checks of one host."""
+
+    host: str
+    checks: tuple[Check, ...]
+
+    @property
+    def well(self) -> bool:
+        """Whether the host can do the job."""
+        return not self.count("fail")
+
+    def count(self, level: str) -> int:
+        """Return how many checks ended so."""
+        return sum(check.level.value == level for check in self.checks)
+
+
+def examine(app: App, hosts: Sequence[Host]) -> tuple[list[Diagnosis], int]:
+    """Examine hosts; return each one's checks and the exit code."""
+    from orchestrator.doctor import unreached
+
+    outcomes = app.each(hosts, lambda machine: _checks(app, machine))
+    diagnoses = [Diagnosis(o.host.name, unreached(o.error) if o.error else o.value or ()) for o in outcomes]
+    return diagnoses, exit_code(outcomes) or (OK if all(d.well for d in diagnoses) else FAILED)
+
+
+def _checks(app: App, machine: Machine) -> tuple[Check, ...]:
+    """Ask a host all that the checks need in one exec; one more when an image must be looked for."""
+    from orchestrator.container.spec import SSH_PORT, TENSORFLOW, base_image
+    from orchestrator.doctor import Examined, diagnose
+    from orchestrator.facts.docker import DOCKER
+    from orchestrator.facts.gpu import GPUS
+    from orchestrator.facts.place import PLACE
+    from orchestrator.facts.question import ask
+    from orchestrator.facts.system import SYSTEM
+    from orchestrator.facts.tag import TAG
+    from orchestrator.hosts.command import path_word
+
+    host, settings = machine.host, machine.host.settings
+    engine = settings.engine_command or ("docker",)
+    plain = f"tensorflow/tensorflow:{settings.tensorflow or TENSORFLOW}"
+    values = {
+        "root": settings.root,
+        "engine": settings.engine,
+        "docker": engine,
+        "images": [settings.image] if settings.image else [plain, f"{plain}-gpu"],
+        "place": path_word(settings.root).text,
+        "volumes": [(v.source, path_word(v.source).text) for v in settings.volumes],
+        "host": host.name,
+    }
+    before = time.time()
+    answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values)
+    asked = (before, time.time())
+    gpus, docker = answers.of(GPUS), answers.of(DOCKER)
+    image, tag = base_image(host, gpus), None
+    if settings.engine == "docker" and not docker.trouble and image not in docker.images:
+        tag = ask(machine, TAG, values={"image": image, "docker": engine}).of(TAG)
+    return diagnose(
+        Examined(
+            host=host,
+            system=answers.of(SYSTEM),
+            gpus=gpus,
+            docker=docker,
+            place=answers.of(PLACE),
+            image=image,
+            tag=tag,
+            container=_own_container(app, host),
+            first_port=SSH_PORT,
+            asked=asked,
+        )
+    )
+
+
+def _own_container(app: App, host: Host) -> str | None:
+    """Return the name of the caller's container; None where there is no project here."""
+    from orchestrator.container.identity import identity_of
+
+    try:
+        return identity_of(host, app.cwd).container
+    except OrchError:
+        return None
+
+
+def listing(diagnoses: Sequence[Diagnosis], *, everything: bool) -> list[str]:
+    """Return the lines for people; hosts of which the same is said stand together."""
+    blocks: dict[tuple[str, ...], list[str]] = {}
+    for diagnosis in diagnoses:
+        blocks.setdefault(tuple(_block(diagnosis, everything)), []).append(diagnosis.host)
+    lines = []
+    for (first, *rest), hosts in blocks.items():
+        lines += [f"{click.style(', '.join(hosts), bold=True)}   {first}", *rest]
+    return lines
+
+
+def _block(diagnosis: Diagnosis, everything: bool) -> list[str]:
+    failed, warned = diagnosis.count("fail"), diagnosis.count("warn")
+    counts = [f"{failed} to fix"] * bool(failed) + [f"{warned} to know"] * bool(warned)
+    shown = [c for c in diagnosis.checks if everything or c.level.value in ("fail", "warn")]
+    width = max((len(c.name) for c in shown), default=0)
+    lines = [", ".join(counts) or "ready"]
+    for check in shown:
+        level = check.level.value
+        mark = click.style(f"{level.upper() if level == 'fail' else level:4}", fg=_COLOURS[level])
+        lines.append(f"  {mark}  {check.name:{width}}   {check.message}")
+        if check.hint and level in ("fail", "warn"):
+            lines.append(f"  {'':4}  {'':{width}}   -> {check.hint}")
+    return lines
+
+
+def _json(diagnosis: Diagnosis) -> dict[str, object]:
+    checks = [{**asdict(check), "level": check.level.value} for check in diagnosis.checks]
+    return {"host": diagnosis.host, "ok": diagnosis.well, "checks": checks}

@@ -1,0 +1,117 @@
+"""Checks on the container engine: usable, new enough, room for an image, the image, the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.doctor.check import Check, Examined, fail, ok, skip, version, warn
+from orchestrator.facts.disk import Disk
+
+OLDEST = (19, 3)
+"""The Docker that brought --gpus, to be met by client and server both."""
+
+IMAGE_ROOM_MB, IMAGE_ROOM_WARN_MB = 10_000, 20_000
+"""Room for an image that is still to be pulled: TensorFlow's -gpu is 2.7 GB packed, 6 GB unpacked."""
+
+ROOM_MB, ROOM_WARN_MB = 1_000, 10_000
+"""Room when the image is there: what the container itself writes."""
+
+INODES = 100_000
+"""Files that an image and the packages on it may take."""
+
+
+def checks(seen: Examined) -> Iterator[Check]:
+    """Check the engine; where it can't be used, nothing more is asked of it."""
+    docker = seen.docker
+    if docker.trouble:
+        yield fail("docker", docker.trouble.text, docker.trouble.hint)
+        return
+    yield _versions(seen)
+    yield from _room(seen)
+    yield _image(seen)
+    yield _ssh_port(seen)
+    yield from _published(seen)
+
+
+def _versions(seen: Examined) -> Check:
+    client, server = seen.docker.client, seen.docker.server
+    kind = " (rootless)" if "rootless" in seen.docker.security else ""
+    said = f"client {client}, server {server}{kind}"
+    if not version(client) or not version(server):
+        return warn("docker", f"{said}: 19.03 or newer is needed")
+    if min(version(client), version(server)) < OLDEST:
+        return fail("docker", said, "Update Docker to 19.03 or newer, client and server both.")
+    return ok("docker", said if client != server else f"{server}{kind}")
+
+
+def _has_image(seen: Examined) -> bool:
+    return seen.image in seen.docker.images
+
+
+def _room(seen: Examined) -> Iterator[Check]:
+    disk = seen.docker.disk
+    if disk is None:
+        yield skip("room", f"the room in {seen.docker.root or 'the data root'} is not known")
+        return
+    least, wished = (ROOM_MB, ROOM_WARN_MB) if _has_image(seen) else (IMAGE_ROOM_MB, IMAGE_ROOM_WARN_MB)
+    yield room(
+        "room", disk, least, wished, "docker system prune, or move Docker's data-root to a larger disk."
+    )
+    if disk.inodes_free is not None and disk.inodes_free < INODES:
+        hint = f"Delete files on the disk of {disk.path} (docker system prune)."
+        yield fail("inodes", f"{disk.inodes_free} left in {disk.path}: an image needs {INODES}", hint)
+
+
+def room(name: str, disk: Disk, least: int, wished: int, hint: str) -> Check:
+    """Compare the room on a disk with what is needed and what is wished, in MiB."""
+    said = f"{disk.free_mb / 1024:.0f} GB free in {disk.path}"
+    if disk.free_mb < 10_000:
+        said = f"{disk.free_mb / 1024:.1f} GB free in {disk.path}"
+    if disk.free_mb < least:
+        return fail(name, f"{said}: {least / 1000:g} GB are needed", hint)
+    if disk.free_mb < wished:
+        return warn(name, f"{said}: that is little", hint)
+    return ok(name, said)
+
+
+def _image(seen: Examined) -> Check:
+    if seen.host.settings.dockerfile:
+        return skip("image", f"made by {seen.host.settings.dockerfile}")
+    if _has_image(seen):
+        return ok("image", f"{seen.image} is there")
+    tag = seen.tag
+    if tag is None or tag.found is None:
+        why = f" ({tag.said[:120]})" if tag and tag.said else ""
+        return skip("image", f"{seen.image} is not there, and its registry could not be asked{why}")
+    if tag.found:
+        return ok("image", f"{seen.image} can be pulled")
+    hint = f"Correct image or tensorflow{seen.set_in('image')}; if it is private: docker login there."
+    return fail("image", f"there is no {seen.image}: {tag.said[:120]}", hint)
+
+
+def _holder(seen: Examined, port: int) -> str | None:
+    """Return who else has a port: a container by name, or "another program"."""
+    name = seen.docker.holders.get(port)
+    if name:
+        return None if name == seen.container else f"container {name}"
+    return "another program" if port in seen.system.ports else None
+
+
+def _ssh_port(seen: Examined) -> Check:
+    wished, first = seen.host.settings.ssh_port, seen.first_port
+    holder = _holder(seen, wished or first)
+    if wished is None:
+        said = f"{first} is taken by {holder}, the next free one serves" if holder else f"{first} is free"
+        return ok("ssh port", f"auto: {said}")
+    if not holder:
+        return ok("ssh port", f"{wished} is free")
+    hint = f"Set ssh_port = auto for {seen.host.name}{seen.set_in('ssh_port')}, or another port."
+    return fail("ssh port", f"port {wished} is taken by {holder}", hint)
+
+
+def _published(seen: Examined) -> Iterator[Check]:
+    for port in seen.host.settings.publish:
+        holder = _holder(seen, int(port))
+        if holder:
+            hint = f"Change publish{seen.set_in('publish')}."
+            yield fail("publish", f"port {port} is taken by {holder}", hint)
