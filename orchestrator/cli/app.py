@@ -28,6 +28,7 @@ from orchestrator.errors import FAILED, OK, UNREACHABLE, OrchError, Unreachable,
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
     from orchestrator.hosts.fleet import Outcome
+    from orchestrator.hosts.kept import Kept
     from orchestrator.inventory import Host, Inventory
 
 T = TypeVar("T")
@@ -109,7 +110,22 @@ class App:
         from orchestrator.hosts.fleet import each
 
         parallel = min((h.settings.parallel for h in hosts), default=1)
-        return each(hosts, work, connect=self.connect, parallel=parallel, told=told)
+        return each(hosts, work, connect=self.machine, parallel=parallel, told=told)
+
+    @functools.cached_property
+    def _kept(self) -> Kept:
+        from orchestrator.hosts.kept import Kept
+
+        return Kept(self.connect)
+
+    def machine(self, host: Host) -> Machine:
+        """Reach a host: one connection per host and call, kept until `finish`."""
+        return self._kept.connect(host)
+
+    def finish(self) -> None:
+        """Close all connections of this call."""
+        if "_kept" in self.__dict__:
+            self._kept.close()
 
     def close(self, outcomes: Sequence[Outcome[Any]]) -> int:
         """Tell every failure in one line and return the exit code."""
@@ -148,9 +164,12 @@ def pass_app(function: F) -> F:
 
 
 def _app(ctx: click.Context) -> App:
-    app = ctx.ensure_object(App)
-    assert isinstance(app, App)
-    return app
+    root = ctx.find_root()
+    if root.obj is None:
+        root.obj = App()
+        root.call_on_close(root.obj.finish)
+    assert isinstance(root.obj, App)
+    return root.obj
 
 
 def _take_files(ctx: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
@@ -172,7 +191,6 @@ def inventory_options(function: F) -> F:
     """--inventory and -v, which every verb takes."""
     function = click.option(
         "--inventory",
-        "-i",
         "_inventory",
         multiple=True,
         metavar="FILE",

@@ -39,6 +39,7 @@ class Launched:
     host: str
     place: str  # the project's folder on the host, absolute
     gpus: tuple[str, ...] | None  # UUIDs; None where the environment has no GPU
+    indices: tuple[int, ...]  # the same GPUs as nvidia-smi numbers them
     state: Mapping[str, Any]
     log: str  # the last lines so far
 
@@ -119,7 +120,8 @@ def launch(machine: Machine, order: Order) -> Launched:
         )
     gpus = answer.get("gpus", "-")
     chosen = None if gpus == "-" else tuple(g for g in gpus.split(",") if g)
-    return Launched(host, answer.get("place", ""), chosen, state, answer.get("log", ""))
+    indices = tuple(int(i) for i in answer.get("indices", "").split(",") if i.isdigit())
+    return Launched(host, answer.get("place", ""), chosen, indices, state, answer.get("log", ""))
 
 
 _NO_SUPERVISOR = "The environment needs python3 (3.6 or newer) and flock."

@@ -1,0 +1,129 @@
+"""orch ps: runs, newest first."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrator.cli.app import App, host_arguments, pass_app
+
+if TYPE_CHECKING:
+    from orchestrator.hosts.base import Machine
+    from orchestrator.inventory import Host
+    from orchestrator.run.record import Record
+    from orchestrator.run.status import Status
+
+A_DAY = 24 * 60
+"""Minutes for which a run that has ended is listed without -a."""
+
+TAIL = 3000
+"""Bytes of each log's end that are looked at for progress."""
+
+
+@click.command("ps")
+@host_arguments
+@click.option("-a", "--all", "everything", is_flag=True, help="Also runs that ended more than a day ago.")
+@click.option("-A", "--everyone", is_flag=True, help="Everybody's runs.")
+@click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Only runs in this state.")
+@click.option("--name", metavar="NAME", help="Only runs of this name.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@pass_app
+def command(
+    app: App,
+    hosts: tuple[str, ...],
+    exclude: tuple[str, ...],
+    everything: bool,
+    everyone: bool,
+    quiet: bool,
+    states: tuple[str, ...],
+    name: str | None,
+    as_json: bool,
+) -> int:
+    """List runs, newest first: those that live and those of the last day.
+
+    \b
+      orch ps
+      orch ps -a --state failed gpu01
+    """
+    chosen = app.looked_at(hosts, exclude)
+    since = None if everything else A_DAY
+    outcomes = app.each(chosen, lambda m: _records(m, everyone, since, 0 if quiet else TAIL))
+    rows = [_row(r, o.host) for o in outcomes for r in o.value or ()]
+    rows = [r for r in rows if (not states or r["state"] in states) and (not name or r["name"] == name)]
+    rows.sort(key=lambda r: (r["run"], r["host"]), reverse=True)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    elif quiet:
+        for run in dict.fromkeys(r["run"] for r in rows):
+            click.echo(run)
+    else:
+        _print(rows)
+    return app.close(outcomes)
+
+
+def _records(machine: Machine, everyone: bool, since: int | None, tail: int) -> tuple[Record, ...]:
+    from orchestrator.cli.runs import read_records
+    from orchestrator.container.identity import person_of
+
+    person = "*" if everyone else person_of(machine.host).slug
+    return read_records(machine, person=person, since=since, tail=tail)
+
+
+def _row(record: Record, host: Host) -> dict[str, Any]:
+    """Return what is said of a worker; the shape of --json. Times are seconds since the epoch."""
+    from orchestrator.run.status import judge
+
+    status = judge(record)
+    spec = record.spec
+    return {
+        "run": spec.run,
+        "name": spec.name,
+        "state": status.state,
+        "cause": status.cause,
+        "inferred": status.inferred,
+        "exit_status": status.exit_status,
+        "host": host.name,
+        "person": spec.person,
+        "project": spec.project,
+        "started": status.started,
+        "ended": status.ended,
+        "age_seconds": _age(record, status),
+        "gpus": list(record.gpus),
+        "command": list(spec.argv),
+        "progress": _progress(record) if status.live else "",
+        "folder": record.folder,
+    }
+
+
+def _age(record: Record, status: Status) -> float | None:
+    since = status.started if status.live else status.ended or status.started
+    return None if since is None else max(0.0, record.ground.now - since)
+
+
+def _progress(record: Record) -> str:
+    from orchestrator.logs.progress import progress
+
+    return progress(record.progress, record.tail, now=time.time())
+
+
+def _print(rows: Sequence[dict[str, Any]]) -> None:
+    from orchestrator.cli.table import columns
+    from orchestrator.units import duration
+
+    if not rows:
+        click.echo("no runs in the last day (older ones: orch ps -a)", err=True)
+        return
+    table = []
+    for r in rows:
+        age = "-" if r["age_seconds"] is None else duration(r["age_seconds"])
+        words = "; ".join(
+            w for w in (r["cause"] + (" (inferred)" if r["inferred"] else ""), r["progress"]) if w
+        )
+        table.append((r["run"], r["state"], r["host"], r["person"], age, words))
+    for line in columns(("RUN", "STATE", "WHERE", "WHO", "SINCE", "PROGRESS"), table):
+        click.echo(line)

@@ -1,0 +1,143 @@
+"""Finding the runs that a word means, for the verbs that take RUN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.app import App
+from orchestrator.errors import HostError, OrchError, UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.hosts.base import Machine
+    from orchestrator.hosts.fleet import Outcome
+    from orchestrator.inventory import Host
+    from orchestrator.run.find import Wanted
+    from orchestrator.run.record import Record
+    from orchestrator.run.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker of a run that was found, and the host it was found on."""
+
+    host: Host
+    record: Record
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run that was found: what was asked, and its workers in inventory order."""
+
+    spec: RunSpec
+    workers: tuple[Worker, ...]
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.spec.run
+
+    @property
+    def called(self) -> str:
+        """What a person may call it on a command line: its name, else its id."""
+        return self.spec.name or self.spec.run
+
+
+def read_records(
+    machine: Machine,
+    *,
+    person: str = "*",
+    run: str = "*",
+    since: int | None = None,
+    tail: int = 0,
+) -> tuple[Record, ...]:
+    """Read a host's records in one exec; see run.record.query for the filters."""
+    from orchestrator.facts.question import ask
+    from orchestrator.run.record import RUNS, query
+
+    settings = machine.host.settings
+    engine = " ".join(settings.engine_command) or "docker" if settings.engine == "docker" else ""
+    values = query(settings.root, person=person, run=run, since=since, tail=tail, engine=engine)
+    return ask(machine, RUNS, values=values).of(RUNS)
+
+
+def find_run(app: App, word: str | None, hosts: Sequence[str] = (), *, tail: int = 0) -> FoundRun:
+    """Find the run that `word` means; the caller's newest when there is none.
+
+    Where this machine remembers the run's hosts only they are asked, so that a dead host elsewhere costs
+    nothing. Raises UsageError when there is no such run, a host's error when one that may have it is silent.
+    """
+    from orchestrator.run.find import Wanted
+
+    wanted = Wanted(word or "latest")
+    if not hosts:
+        hosts, wanted = _remembered(app, wanted)
+    chosen = app.looked_at(hosts)
+    outcomes = app.each(chosen, lambda machine: _matching(machine, wanted, tail))
+    found = _choose(wanted, outcomes)
+    if found:
+        return found
+    for outcome in outcomes:
+        if outcome.error:
+            raise outcome.error
+    what = f"no run '{word}'" if word else "no run"
+    raise UsageError(f"{what} on {', '.join(h.name for h in chosen)}", hint="See: orch ps -a")
+
+
+def _matching(machine: Machine, wanted: Wanted, tail: int) -> tuple[Record, ...]:
+    from orchestrator.container.identity import person_of
+
+    person = "*" if wanted.by_id else person_of(machine.host).slug
+    records = read_records(machine, person=person, run=wanted.pattern, tail=tail)
+    return tuple(r for r in records if wanted.matches(r.spec.run, r.spec.name))
+
+
+def _choose(wanted: Wanted, outcomes: Sequence[Outcome[tuple[Record, ...]]]) -> FoundRun | None:
+    from orchestrator.run.find import newest
+
+    pairs = [(r.spec.run, Worker(o.host, r)) for o in outcomes for r in o.value or ()]
+    workers = tuple(newest(wanted, pairs))
+    return FoundRun(workers[0].record.spec, workers) if workers else None
+
+
+def _remembered(app: App, wanted: Wanted) -> tuple[tuple[str, ...], Wanted]:
+    """Return the hosts that this machine remembers for a run, and the run's whole id; else no hosts."""
+    from orchestrator.run import seen
+    from orchestrator.run.find import Wanted, newest
+
+    known = {h.name for h in app.inventory.hosts}
+    memory = [s for s in seen.recall(seen.file(app.environ)) if wanted.matches(s.run, s.name)]
+    for match in newest(wanted, [(s.run, s) for s in memory]):
+        if set(match.hosts) <= known:
+            return match.hosts, Wanted(match.run)
+    return (), wanted
+
+
+def only_worker(found: FoundRun, host: str | None = None) -> Worker:
+    """Return the one worker that is meant. Raises UsageError when there are several and none is named."""
+    for worker in found.workers:
+        if host in (worker.host.name, worker.record.host) or (host is None and len(found.workers) == 1):
+            return worker
+    names = ", ".join(w.record.host for w in found.workers)
+    raise UsageError(f"run {found.id} has workers on {names}", hint="Name one with --hosts.")
+
+
+def environment_of(machine: Machine, place: str) -> str:
+    """Return the project's environment.json on a host. Raises NoEnvironment when nothing is deployed."""
+    import io
+
+    into = io.BytesIO()
+    try:
+        machine.get(f"{place}/environment.json", into)
+    except HostError as error:
+        raise _not_deployed(machine.host) from error
+    return into.getvalue().decode("utf-8", "replace")
+
+
+def _not_deployed(host: Host) -> OrchError:
+    from orchestrator.run.launch import NoEnvironment
+
+    return NoEnvironment(
+        "nothing is deployed here", where=host.name, hint=f"First: orch deploy --hosts {host.name}"
+    )

@@ -1,0 +1,68 @@
+"""orch stop: end a run."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+
+import click
+
+from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.errors import FAILED, OK
+
+
+@click.command("stop")
+@host_options
+@click.option("--now", is_flag=True, help="SIGKILL at once, with no time to save.")
+@click.option(
+    "--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds before SIGKILL."
+)
+@click.option("--why", default="", metavar="TEXT", help="A reason, kept in the record.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@pass_app
+def command(
+    app: App,
+    hosts: tuple[str, ...],
+    exclude: tuple[str, ...],
+    now: bool,
+    grace: float,
+    why: str,
+    runs: tuple[str, ...],
+) -> int:
+    """End runs: SIGTERM to all that belongs to them, a grace, then SIGKILL.
+
+    \b
+      orch stop nightly
+      orch stop --now 20261130-0214
+    """
+    worst = OK
+    for word in runs:
+        worst = max(worst, _stop(app, word, hosts, 0.0 if now else grace, why))
+    return worst
+
+
+def _stop(app: App, word: str, hosts: tuple[str, ...], grace: float, why: str) -> int:
+    from orchestrator.cli.runs import find_run
+    from orchestrator.run.stop import Stopped, stop
+
+    found = find_run(app, word, hosts)
+    records = {w.host.name: w.record for w in found.workers}
+    by = f"{getpass.getuser()}@{socket.gethostname()}"
+    outcomes = app.each(
+        [w.host for w in found.workers],
+        lambda machine: stop(machine, records[machine.host.name], by=by, why=why, grace=grace),
+    )
+    told: dict[str, str] = {
+        "stopped": "stopped",
+        "already": "had ended already",
+        "lost": "was not there any more",
+    }
+    for outcome in outcomes:
+        if isinstance(outcome.value, Stopped):
+            state = outcome.value.state
+            took = f" (killed after {grace:g} s)" if state.get("signal") == 9 and grace else ""
+            how = told[outcome.value.how]
+            if outcome.value.how == "already" and state.get("state"):
+                how = f"had ended already: {state['state']}"
+            click.echo(f"{outcome.host.name}   {found.id}   {how}{took}")
+    return FAILED if app.close(outcomes) else OK

@@ -1,0 +1,83 @@
+"""HOST or RUN on a command line, and the environment that is meant by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.app import App
+from orchestrator.cli.runs import environment_of, find_run, only_worker
+from orchestrator.errors import HostError, UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.container.engine import Environment
+    from orchestrator.hosts.base import Machine
+    from orchestrator.inventory import Host
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a command is to run: a host, its environment, the folder inside, and variables."""
+
+    host: Host
+    machine: Machine
+    environment: Environment | None  # None: on the host itself
+    folder: str | None = None  # as seen inside; None: where shells start
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
+    """Find what `word` means: a host of the inventory, else a run, else a bare ssh name.
+
+    Without a word it is the only host there is.
+    """
+    if word is None or _is_host(app, word):
+        hosts = app.changed([word] if word else [])
+        if len(hosts) != 1:
+            raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
+        return _host(app, hosts[0], on_host)
+    return _run(app, word, on_host)
+
+
+def _is_host(app: App, word: str) -> bool:
+    if any(word == h.name for h in app.inventory.hosts) or word in app.inventory.groups:
+        return True
+    return not app.inventory.hosts and not word[:8].isdigit()
+
+
+def _host(app: App, host: Host, on_host: bool) -> Target:
+    from orchestrator.container.identity import identity_of
+
+    machine = app.machine(host)
+    if on_host:
+        return Target(host, machine, None)
+    place = identity_of(host, app.cwd).place(host)
+    return Target(host, machine, _environment(machine, place))
+
+
+def _run(app: App, word: str, on_host: bool) -> Target:
+    found = find_run(app, word)
+    worker = only_worker(found)
+    machine = app.machine(worker.host)
+    record = worker.record
+    if on_host:
+        return Target(worker.host, machine, None, f"{record.directory}/work")
+    environment = _environment(machine, record.place)
+    inside = f"{environment.dir}/runs/{found.id}"
+    env = {"ORCH_RUN_DIR": inside}
+    if record.gpus:
+        env.update(CUDA_VISIBLE_DEVICES=",".join(record.gpus), CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    return Target(worker.host, machine, environment, f"{inside}/{record.host}/work", env)
+
+
+def _environment(machine: Machine, place: str) -> Environment:
+    from orchestrator.container.engine import Environment
+
+    try:
+        return Environment.parse(environment_of(machine, place))
+    except ValueError as error:
+        raise HostError(
+            f"{place}/environment.json makes no sense: {error}",
+            where=machine.host.name,
+            hint=f"Deploy again: orch deploy --hosts {machine.host.name}",
+        ) from error

@@ -1,0 +1,122 @@
+"""From what a person asks to an order for a launch."""
+
+from __future__ import annotations
+
+import atexit
+import getpass
+import re
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator import __version__
+from orchestrator.container.identity import identity_of
+from orchestrator.errors import UsageError
+from orchestrator.inventory import Host
+from orchestrator.run.ids import check_name, new_id
+from orchestrator.run.launch import Order
+from orchestrator.run.spec import RunSpec
+
+if TYPE_CHECKING:
+    from orchestrator.run.bundle import Bundle
+
+TRAINER = ("python3", "-m", "trainer")
+"""The command of a run without a command: the trainer that ships with orch."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def make_order(
+    host: Host,
+    argv: Sequence[str],
+    *,
+    bundle: Bundle,
+    cwd: Path,
+    name: str | None,
+    env: Mapping[str, str],
+    gpus: str,
+    share: bool,
+    watch: int,
+) -> Order:
+    """Return the order for a new run of `argv` on `host`, in the folder of work/ that `cwd` is here."""
+    from orchestrator.run.code import commit_of
+
+    identity = identity_of(host, cwd)
+    top = identity.project.folder
+    commit = commit_of(top)
+    spec = RunSpec(
+        run=new_id(check_name(name) if name else None),
+        argv=tuple(argv),
+        hosts=(host.name,),
+        person=identity.person.name,
+        project=identity.project.name,
+        bundle=bundle.digest,
+        name=name,
+        env=tuple(sorted(env)),
+        gpus=gpus,
+        sub="" if tuple(argv) == TRAINER else _below(cwd, top),
+        git=asdict(commit) if commit else {},
+        by=f"{getpass.getuser()}@{socket.gethostname()}",
+        asked=time.time(),
+        orch=__version__,
+    )
+    return Order(spec=spec, place=identity.place(host), env=env, share=share, watch=watch)
+
+
+def _below(cwd: Path, top: Path) -> str:
+    below = cwd.resolve().relative_to(top.resolve())
+    return "" if below == Path() else str(below)
+
+
+def wanted_gpus(count: str, ids: str | None) -> str:
+    """Return the spec's form of --gpus and --gpu-ids. Raises UsageError when they make no sense."""
+    if ids is not None:
+        words = [w.strip() for w in ids.split(",")]
+        if count:
+            raise UsageError("--gpus and --gpu-ids exclude each other")
+        if not all(re.fullmatch(r"\d+|GPU-[0-9A-Za-z-]+|MIG-[0-9A-Za-z/-]+", w) for w in words):
+            raise UsageError(f"--gpu-ids {ids}: not indices or UUIDs joined by commas")
+        return "ids:" + ",".join(words)
+    if count in ("", "all", "none") or re.fullmatch(r"[1-9]\d*", count):
+        return count
+    if count == "0":
+        return "none"
+    raise UsageError(f"--gpus {count}: a count, all or none", hint="To name GPUs: --gpu-ids 0,2")
+
+
+def environment(host: Host, pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a run: those of the settings (venv: the container has its own), then --env.
+
+    `K` alone takes the caller's value. Raises UsageError for a name that is none, or one that isn't set here.
+    """
+    env = dict(host.settings.env) if host.settings.engine == "venv" else {}
+    for pair in pairs:
+        name, given, value = pair.partition("=")
+        if not _NAME.match(name):
+            raise UsageError(f"--env {name}: not a variable's name")
+        if not given and name not in environ:
+            raise UsageError(f"--env {name}: not set here", hint=f"Give it a value: --env {name}=VALUE")
+        env[name] = value if given else environ[name]
+    return env
+
+
+def trainer_bundle() -> Bundle:
+    """Return the bundled trainer as the code to send: one folder `trainer/`."""
+    from importlib.resources import as_file, files
+
+    from orchestrator.run.bundle import collect
+
+    folder = tempfile.mkdtemp(prefix="orch-trainer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # the bundle is read when it is sent
+    try:
+        place = files("orchestrator.trainer")
+    except ModuleNotFoundError:  # a bare checkout, or one that shadows the wheel
+        place = Path(__file__).resolve().parents[2] / "trainer"
+    with as_file(place) as source:
+        shutil.copytree(source, Path(folder) / "trainer", ignore=shutil.ignore_patterns("__pycache__"))
+    return collect(Path(folder))

@@ -1,0 +1,341 @@
+"""The launch, stop and records scripts, run by a real sh on this machine, with a venv-like environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.container.engine import Environment
+from orchestrator.errors import Busy, HostError
+from orchestrator.facts.question import ask
+from orchestrator.hosts.local import LocalMachine
+from orchestrator.inventory import Host, Settings
+from orchestrator.run.launch import Launched, NeedsBundle, NoEnvironment, Order, launch
+from orchestrator.run.record import RUNS, Record, query
+from orchestrator.run.spec import RunSpec
+from orchestrator.run.status import judge
+from orchestrator.run.stop import stop
+
+GPUS = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
+IDLE = "0, GPU-aaaa, 3\n1, GPU-bbbb, 3\n2, GPU-cccc, 3\n"
+
+
+class Place:
+    """A host's project folder with a small bundle in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "ana" / "my project's"
+        self.host = Host("gpu01", "gpu01", connection="local", settings=Settings(root=str(root)))
+        self.machine = LocalMachine(self.host)
+        bundle = self.folder / "bundles" / "b1"
+        (bundle / "src").mkdir(parents=True)
+        (bundle / "data.txt").write_text("kept\n")
+        os.chmod(bundle / "data.txt", 0o444)
+        self.runs: list[str] = []
+
+    def deploy(self, *, gpus: tuple[str, ...] = (), path: str = os.environ["PATH"]) -> None:
+        place = str(self.folder)
+        environment = Environment(
+            engine="venv",
+            user="ana",
+            uid=os.getuid(),
+            gid=os.getgid(),
+            home=place,
+            dir=place,
+            place=place,
+            workspace=place,
+            env="e",
+            python="3",
+            person="ana",
+            project="p",
+            folder="f",
+            spec="s",
+            gpus=gpus,
+            profile=f"{place}/profile.sh",
+            whole=f"{place}/whole",
+        )
+        (self.folder / "environment.json").write_text(environment.text() + "\n")
+        (self.folder / "environment.sh").write_text(environment.script())
+        (self.folder / "profile.sh").write_text(f"PATH='{path}'; export PATH\n")
+        (self.folder / "whole").touch()
+
+    def order(self, *argv: str, run: str = "20261130-0214-run-0001", **fields: Any) -> Order:
+        spec = RunSpec(run, argv, ("gpu01",), "ana maria", "p", "b1", by="ana@laptop")
+        mine = {k: fields.pop(k) for k in list(fields) if k in ("env", "share", "watch")}
+        return Order(replace(spec, **fields), str(self.folder), **mine)
+
+    def launch(self, *argv: str, **fields: Any) -> Launched:
+        order = self.order(*argv, **fields)
+        self.runs.append(order.spec.run)
+        return launch(self.machine, order)
+
+    def worker(self, run: str = "20261130-0214-run-0001") -> Path:
+        return self.folder / "runs" / run / "gpu01"
+
+    def records(self) -> tuple[Record, ...]:
+        return ask(self.machine, RUNS, values=query(str(self.root), tail=1000, engine="")).of(RUNS)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path / "root")
+    place.deploy()
+    yield place
+    for record in place.records():
+        stop(place.machine, record, by="test", grace=0)
+    place.machine.close()
+
+
+def test_a_launch_says_how_the_command_began(place: Place) -> None:
+    launched = place.launch("sleep", "60")
+    assert launched.state["state"] == "running"
+    assert launched.place == str(place.folder)
+    assert launched.gpus is None
+    spec = json.loads((place.folder / "runs" / "latest" / "spec.json").read_text())
+    assert spec["argv"] == ["sleep", "60"]
+    assert "ana@laptop train 20261130-0214-run-0001\n" in (place.folder / "audit.log").read_text()
+
+
+def test_words_and_variables_arrive_as_they_are(place: Place) -> None:
+    words = ["a b", "'", '"', "$HOME", "`id`", "x\ny", "\\", "*", "", "é"]
+    code = (
+        "import os, sys, json; print(json.dumps([sys.argv[1:], os.environ['V'], os.environ['ORCH_PERSON']]))"
+    )
+    place.launch("python3", "-c", code, *words, env={"V": "1; touch pwned '\"\n$(id)"}, watch=20)
+    said = json.loads((place.worker() / "training.log").read_text())
+    assert said == [words, "1; touch pwned '\"\n$(id)", "ana maria"]
+
+
+def test_the_value_of_a_variable_is_nowhere_in_the_record(place: Place) -> None:
+    place.launch("sleep", "60", env={"TOKEN": "hush-hush"})
+    for file in (place.folder / "runs").rglob("*"):
+        assert not file.is_file() or b"hush-hush" not in file.read_bytes()
+
+
+def test_work_is_a_writable_copy_of_the_bundle(place: Place) -> None:
+    place.launch("sh", "-c", "echo more >> data.txt; pwd", watch=20)
+    work = place.worker() / "work"
+    assert (work / "data.txt").read_text() == "kept\nmore\n"
+    assert (place.folder / "bundles" / "b1" / "data.txt").read_text() == "kept\n"
+    assert (place.worker() / "training.log").read_text() == f"{work}\n"
+
+
+def test_the_command_runs_in_the_same_sub_folder(place: Place) -> None:
+    place.launch("pwd", sub="src", watch=20)
+    assert (place.worker() / "training.log").read_text() == f"{place.worker()}/work/src\n"
+
+
+def test_an_early_end_is_told_with_its_last_lines(place: Place) -> None:
+    launched = place.launch("sh", "-c", "echo one; echo two >&2; exit 3", watch=20)
+    assert launched.state["exit_code"] == 3
+    assert launched.log == "one\ntwo"
+
+
+def test_a_launch_returns_before_the_command_ends(place: Place) -> None:
+    launched = place.launch("sleep", "60", watch=1)
+    assert launched.state["state"] == "running"
+
+
+def test_nothing_deployed(place: Place) -> None:
+    (place.folder / "environment.sh").unlink()
+    with pytest.raises(NoEnvironment, match="orch deploy --hosts gpu01"):
+        place.launch("true")
+    assert not (place.folder / "runs").exists()
+
+
+def test_an_environment_that_is_gone(place: Place) -> None:
+    (place.folder / "whole").unlink()
+    with pytest.raises(NoEnvironment, match="is gone"):
+        place.launch("true")
+
+
+def test_code_that_is_not_there_yet(place: Place) -> None:
+    with pytest.raises(NeedsBundle):
+        place.launch("true", bundle="b2")
+    assert not (place.folder / "runs").exists()
+
+
+def test_the_same_id_twice_is_refused_and_the_first_is_untouched(place: Place) -> None:
+    place.launch("sleep", "60")
+    with pytest.raises(Busy, match="exists already"):
+        place.launch("echo", "second")
+    assert (place.worker() / "training.log").read_text() == ""
+
+
+def test_a_launch_that_cannot_place_its_files_leaves_nothing(place: Place) -> None:
+    (place.folder / "bundles" / "b1" / "src").rmdir()
+    os.chmod(place.folder / "bundles" / "b1" / "data.txt", 0o000)
+    (place.folder / "runs").mkdir()
+    (place.folder / "runs" / "20261130-0214-run-0001").touch()
+    with pytest.raises(HostError, match="could not be placed"):
+        place.launch("true")
+    assert not place.worker().exists()
+
+
+def test_the_private_file_is_private(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A python3 that is none: the supervisor never reads the file.
+    tools = place.root / "tools"
+    tools.mkdir(parents=True)
+    (tools / "python3").write_text("#!/bin/sh\necho no python here\nexit 5\n")
+    (tools / "python3").chmod(0o755)
+    place.deploy(path=f"{tools}:{os.environ['PATH']}")
+    with pytest.raises(HostError, match="supervisor did not start") as told:
+        place.launch("true")
+    assert told.value.details == "no python here"
+    assert stat.S_IMODE((place.worker() / "launch.json").stat().st_mode) == 0o600
+
+
+# Records and stops
+
+
+def test_a_live_run_is_read_and_stopped(place: Place) -> None:
+    place.launch("sh", "-c", "echo hello; sleep 60")
+    (record,) = place.records()
+    assert record.spec.person == "ana maria"
+    assert record.lock == "held"
+    assert judge(record).state == "running"
+    stopped = stop(place.machine, record, by="bob@desk", why="my turn", grace=5)
+    assert stopped.how == "stopped"
+    (record,) = place.records()
+    status = judge(record)
+    assert (status.state, status.cause, status.exit_status) == ("stopped", "by bob@desk: my turn", 143)
+    assert record.lock == "free"
+    assert stop(place.machine, record, by="bob@desk").how == "already"
+
+
+def test_a_run_whose_supervisor_was_killed_still_runs_and_can_be_stopped(place: Place) -> None:
+    place.launch("sleep", "60")
+    (record,) = place.records()
+    os.kill(record.state["pid"], 9)
+    (record,) = place.records()
+    assert judge(record).state == "running"
+    assert stop(place.machine, record, by="bob", grace=5).how == "lost"
+    (record,) = place.records()
+    status = judge(record)
+    assert (status.state, status.cause, status.inferred) == ("lost", "supervisor gone", True)
+
+
+def test_the_log_and_progress_come_with_the_record(place: Place) -> None:
+    place.launch(
+        "sh", "-c", "echo first; printf 'a\\tb \\001\\n'; echo '{\"epoch\": 3}' > ../progress.jsonl", watch=20
+    )
+    (record,) = place.records()
+    assert record.tail == "first\na\tb \001"
+    assert record.progress == '{"epoch": 3}'
+    assert record.size == 12
+
+
+# GPUs
+
+
+@pytest.fixture
+def smi(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A nvidia-smi that prints `rows` and `apps` from a folder."""
+    tools = tmp_path / "smi"
+    tools.mkdir()
+    (tools / "rows").write_text(IDLE)
+    (tools / "apps").write_text("")
+    program = tools / "nvidia-smi"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *compute-apps*) cat {tools}/apps;; *) cat {tools}/rows;; esac\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    place.deploy(gpus=GPUS)
+    return tools
+
+
+def chosen(place: Place, run: str) -> Any:
+    return place.launch(
+        "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER; sleep 60", run=run
+    ).indices
+
+
+def test_all_free_gpus_by_default(place: Place, smi: Path) -> None:
+    launched = place.launch("sh", "-c", "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER", watch=20)
+    assert launched.gpus == GPUS
+    assert launched.log == "GPU-aaaa,GPU-bbbb,GPU-cccc PCI_BUS_ID"
+
+
+@pytest.mark.parametrize(
+    ("rows", "apps", "wish", "expected"),
+    [
+        (IDLE, "", "1", (0,)),
+        (IDLE, "", "ids:2,0", (2, 0)),
+        (IDLE, "", "ids:GPU-bbbb", (1,)),
+        (IDLE, "GPU-aaaa\n", "1", (1,)),
+        (IDLE.replace("GPU-aaaa, 3", "GPU-aaaa, 501"), "", "", (1, 2)),
+        (IDLE.replace("GPU-bbbb, 3", "GPU-bbbb, [GPU is lost]"), "", "", (0, 2)),
+        (IDLE.replace("GPU-bbbb, 3", "GPU-bbbb, [N/A]"), "", "", (0, 1, 2)),
+        (IDLE + "3, GPU-dddd, 3\n", "", "all", (0, 1, 2)),
+    ],
+)
+def test_the_choice(
+    place: Place, smi: Path, rows: str, apps: str, wish: str, expected: tuple[int, ...]
+) -> None:
+    (smi / "rows").write_text(rows)
+    (smi / "apps").write_text(apps)
+    assert place.launch("true", gpus=wish, watch=5).indices == expected
+
+
+@pytest.mark.parametrize("wish", ["4", "all", "ids:0"])
+def test_too_few_free_ones_are_busy_and_leave_nothing(place: Place, smi: Path, wish: str) -> None:
+    (smi / "apps").write_text("GPU-aaaa\n")
+    with pytest.raises(Busy, match="no free GPU"):
+        place.launch("true", gpus=wish)
+    assert not list((place.folder / "runs").glob("2*"))
+
+
+def test_share_takes_a_gpu_in_use(place: Place, smi: Path) -> None:
+    (smi / "apps").write_text("GPU-aaaa\n")
+    assert place.launch("true", gpus="ids:0", share=True, watch=5).indices == (0,)
+
+
+def test_a_gpu_that_is_not_there(place: Place, smi: Path) -> None:
+    with pytest.raises(HostError, match="there is no GPU 7"):
+        place.launch("true", gpus="ids:7")
+
+
+def test_a_run_that_has_not_touched_its_gpu_yet_holds_it(place: Place, smi: Path) -> None:
+    assert place.launch("sleep", "60", gpus="2", run="20261130-0214-run-0001").indices == (0, 1)
+    assert place.launch("sleep", "60", run="20261130-0214-run-0002").indices == (2,)
+    with pytest.raises(Busy):
+        place.launch("sleep", "60", run="20261130-0214-run-0003")
+
+
+def test_a_run_that_ended_holds_nothing(place: Place, smi: Path) -> None:
+    place.launch("true", run="20261130-0214-run-0001", watch=20)
+    assert place.launch("true", run="20261130-0214-run-0002", gpus="all", watch=5).indices == (0, 1, 2)
+
+
+def test_none_hides_the_gpus(place: Place, smi: Path) -> None:
+    launched = place.launch("sh", "-c", 'echo "[${CUDA_VISIBLE_DEVICES-unset}]"', gpus="none", watch=20)
+    assert launched.gpus == ()
+    assert launched.log == "[]"
+
+
+def test_an_environment_without_gpus(place: Place) -> None:
+    launched = place.launch("sh", "-c", 'echo "[${CUDA_VISIBLE_DEVICES-unset}]"', watch=20)
+    assert (launched.gpus, launched.log) == (None, "[unset]")
+    with pytest.raises(HostError, match="has no GPU"):
+        place.launch("true", gpus="1", run="20261130-0214-run-0002")
+
+
+def test_a_run_of_a_minute_ago_that_never_spoke_is_lost(place: Place) -> None:
+    place.launch("true", watch=20)
+    (place.worker() / "state.json").unlink()
+    (record,) = place.records()
+    assert judge(record).state == "starting"
+    old = time.time() - 60
+    os.utime(place.worker() / "worker.json", (old, old))
+    (record,) = place.records()
+    assert (judge(record).state, judge(record).cause) == ("lost", "its supervisor never started")
