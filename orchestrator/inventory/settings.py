@@ -24,6 +24,7 @@ from orchestrator.inventory.values import (
     list_of,
     local_path,
     matching,
+    port_span,
     ports,
     positive,
     requirement_list,
@@ -55,6 +56,8 @@ SETTINGS: Mapping[str, Converter] = {
     "jupyter": simply(boolean),
     "gpus": simply(gpus),
     "network": simply(choice("bridge", "host")),
+    "cluster_address": simply(address),
+    "cluster_ports": simply(port_span),
     "ssh_port": simply(auto_port),
     "publish": simply(ports),
     "volumes": simply(volumes),
@@ -80,7 +83,7 @@ SETTINGS: Mapping[str, Converter] = {
 }
 """orch's own keys. Each is a field of `Settings` and stands in hosts.example.ini."""
 
-RESERVED = ("activate", "dockerfile", "build_context", "cluster_address", "cluster_ports", "notify")
+RESERVED = ("activate", "dockerfile", "build_context", "notify")
 """Fields of `Settings` that this version of orch refuses to be given."""
 
 CONNECTION: Mapping[str, tuple[str, Converter]] = {

@@ -99,6 +99,14 @@ def ports(text: str) -> tuple[str, ...]:
     return tuple(str(port(item)) for item in items(text))
 
 
+def port_span(text: str) -> str:
+    """Check a span of ports such as 10000-10010."""
+    begin, dash, end = text.partition("-")
+    if not dash or port(begin) > port(end):
+        raise ValueError(f"expected a span of ports such as 10000-10010, got '{text}'")
+    return text
+
+
 def list_of(check: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
     """Make a reader of a list whose items pass a check."""
     return lambda text: tuple(check(item) for item in items(text))
