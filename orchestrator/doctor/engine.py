@@ -24,7 +24,7 @@ def checks(seen: Examined) -> Iterator[Check]:
     """Check the engine; where it can't be used, nothing more is asked of it."""
     docker = seen.docker
     if docker.trouble:
-        yield fail("docker", docker.trouble.text, docker.trouble.hint)
+        yield fail("docker", docker.trouble.text, docker.trouble.hint.replace("ACCOUNT", seen.system.user))
         return
     yield _versions(seen)
     yield from _room(seen)

@@ -91,7 +91,9 @@ def parse(section: Section) -> DockerReport:
         runtimes=frozenset(info.get("Runtimes") or ()),
         containers=tuple(_container(json.loads(t)) for t in lines.texts("container") if t.startswith("{")),
         holders=_holders(lines),
-        images={name: _image(json.loads(text)) for name, text, *_ in lines.all("image", 2)},
+        images={
+            name: _image(json.loads(text)) for name, text, *_ in lines.all("image", 2) if text.startswith("{")
+        },
     )
 
 
