@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from orchestrator.errors import HostError
 from orchestrator.hosts.command import Command, Script
@@ -138,6 +138,11 @@ class Machine(ABC):
     def client_keys(self) -> tuple[str, ...]:
         """Public keys (authorized_keys lines) that opened this connection; empty where none did."""
         return ()
+
+    @property
+    def private_key(self) -> Any:
+        """The key that opened this connection, as paramiko holds it; None where none did."""
+        return None
 
     def __enter__(self) -> Machine:
         return self

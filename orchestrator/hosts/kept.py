@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from orchestrator.errors import OrchError
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
@@ -64,6 +64,10 @@ class _Lent(Machine):
     @property
     def client_keys(self) -> tuple[str, ...]:
         return self._machine.client_keys
+
+    @property
+    def private_key(self) -> Any:
+        return self._machine.private_key
 
     def close(self) -> None:
         pass

@@ -164,7 +164,7 @@ def hop(
     `host_keys` are its public keys (`ssh-ed25519 AAAA...`), no other is accepted. `keys` are key files
     to try; the key that logged in to the machine itself comes first. The machine stays open.
     """
-    loaded = [machine.private_key] if isinstance(machine, SshMachine) else []
+    loaded = [machine.private_key] if machine.private_key else []
     limit = Limit(machine.host.settings.timeout)
     login = Login(f"the container on {machine.host.name}", user, identities_for(keys, loaded), limit)
     door = Door(machine.host.name, "127.0.0.1", port, lambda _: machine.tunnel(port))
