@@ -1,0 +1,106 @@
+"""From what a person asks to an order for a launch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import UsageError
+from orchestrator.inventory import Host, Settings
+from orchestrator.run.bundle import collect
+from orchestrator.run.launch import launch_line, script
+from orchestrator.run.order import TRAINER, environment, make_order, trainer_bundle, wanted_gpus
+from orchestrator.run.spec import RunSpec
+
+HOST = Host("gpu01", "gpu01", settings=Settings(person="ana", project="mnist"))
+
+
+@pytest.mark.parametrize(
+    ("count", "ids", "wish"),
+    [
+        ("", None, ""),
+        ("2", None, "2"),
+        ("all", None, "all"),
+        ("none", None, "none"),
+        ("0", None, "none"),
+        ("", "0,2", "ids:0,2"),
+        ("", "GPU-1a-2b, 3", "ids:GPU-1a-2b,3"),
+    ],
+)
+def test_gpus_asked(count: str, ids: str | None, wish: str) -> None:
+    assert wanted_gpus(count, ids) == wish
+
+
+@pytest.mark.parametrize(
+    ("count", "ids"),
+    [("two", None), ("-1", None), ("1.5", None), ("", "0,,2"), ("", "x"), ("", ""), ("1", "0")],
+)
+def test_gpus_that_make_no_sense(count: str, ids: str | None) -> None:
+    with pytest.raises(UsageError):
+        wanted_gpus(count, ids)
+
+
+def test_variables() -> None:
+    here = {"TOKEN": "t", "EMPTY": ""}
+    assert environment(HOST, ["A=1=2", "TOKEN", "EMPTY", "B="], here) == {
+        "A": "1=2",
+        "TOKEN": "t",
+        "EMPTY": "",
+        "B": "",
+    }
+    for bad in ("MISSING", "1A=2", "A B=1", "=1"):
+        with pytest.raises(UsageError):
+            environment(HOST, [bad], here)
+
+
+def test_the_settings_variables_are_given_where_no_container_holds_them() -> None:
+    venv = Host("here", "here", settings=Settings(engine="venv", env={"A": "settings", "B": "kept"}))
+    assert environment(venv, ["A=flag"], {}) == {"A": "flag", "B": "kept"}
+    docker = Host("here", "here", settings=Settings(env={"A": "settings"}))
+    assert environment(docker, [], {}) == {}
+
+
+def test_an_order_runs_where_the_caller_stands(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    inner = tmp_path / "src" / "deep"
+    inner.mkdir(parents=True)
+    (inner / "train.py").write_text("print(1)\n")
+    order = make_order(
+        HOST,
+        ["python3", "train.py"],
+        bundle=collect(tmp_path),
+        cwd=inner,
+        name="nightly",
+        env={"B": "2", "A": "1"},
+        gpus="",
+        share=False,
+        watch=0,
+    )
+    spec = order.spec
+    assert (spec.sub, spec.env, spec.person, spec.project) == ("src/deep", ("A", "B"), "ana", "mnist")
+    assert order.place == "~/.orch/ana/mnist"
+    assert RunSpec.parse(json.loads(spec.text())) == spec
+    text = script(order, "gpu01").text
+    assert 'place="$HOME"/.orch/ana/mnist' in text
+    assert launch_line(spec) == (
+        'nohup setsid flock -n "$ORCH_WORKER_DIR/lock" python3 "$ORCH_RUN_DIR/supervise.py" '
+        f"--person ana --run {spec.run} -- python3 train.py "
+        '>> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null'
+    )
+
+
+def test_the_trainer_comes_along_whole() -> None:
+    bundle = trainer_bundle()
+    assert bundle.holds("trainer/__main__.py")
+    assert not [e.path for e in bundle.entries if "__pycache__" in e.path]
+    assert sum(len(piece) for piece in bundle.tar()) > bundle.size
+    assert TRAINER[-1] == "trainer"
+
+
+def test_a_spec_of_a_newer_orch_is_read() -> None:
+    spec = RunSpec("20261130-0214-run-0001", ("a",), ("h",), "ana", "p", "b")
+    assert RunSpec.parse({**json.loads(spec.text()), "news": 1}) == spec
+    with pytest.raises(ValueError, match="not a run's spec"):
+        RunSpec.parse({"argv": ["a"]})

@@ -1,0 +1,120 @@
+"""What is true of a run, from what its host has written and sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orchestrator.run.record import Ground, Record
+from orchestrator.run.spec import RunSpec
+from orchestrator.run.status import Status, describe, judge
+
+RUN = "20261130-0214-nightly-7f3a"
+NOW = 1_000_000.0
+
+
+def record(state: dict[str, Any] | None = None, *, lock: str = "held", **ground: Any) -> Record:
+    full = {"now": NOW, "boot_id": "b1", "supervisors": frozenset({RUN}), "containers": frozenset({"c1"})}
+    alive = {
+        "state": "running",
+        "boot_id": "b1",
+        "container": "c1",
+        "started": NOW - 600,
+        "heartbeat": NOW - 5,
+    }
+    return Record(
+        host="gpu01",
+        folder=f"/home/ana/.orch/ana/mnist/runs/{RUN}",
+        spec=RunSpec(RUN, ("python3", "train.py"), ("gpu01",), "ana", "mnist", "9f3c"),
+        ground=Ground(**{**full, **ground}),
+        state=alive if state is None else {**alive, **state},
+        lock=lock,
+        placed=NOW - 601,
+    )
+
+
+def ended(state: str, cause: dict[str, Any], code: int | None = None, number: int | None = None) -> Record:
+    fields = {"state": state, "ended": NOW - 1, "exit_code": code, "signal": number, "cause": cause}
+    return record(fields, lock="free", supervisors=frozenset())
+
+
+def test_alive() -> None:
+    assert judge(record()) == Status("running", started=NOW - 600)
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (ended("succeeded", {"kind": "exit", "code": 0}, 0), ("succeeded", "", 0)),
+        (ended("failed", {"kind": "exit", "code": 3}, 3), ("failed", "exit 3", 3)),
+        (ended("failed", {"kind": "signal", "signal": 11}, None, 11), ("failed", "signal 11 (SIGSEGV)", 139)),
+        (ended("failed", {"kind": "oom"}, None, 9), ("failed", "out of memory (killed by the kernel)", 137)),
+        (ended("stopped", {"kind": "stopped", "by": "bob"}, 0), ("stopped", "by bob", 143)),
+        (ended("stopped", {"kind": "stopped", "by": "bob"}, None, 9), ("stopped", "by bob", 143)),
+    ],
+)
+def test_recorded_ends(one: Record, expected: tuple[str, str, int]) -> None:
+    status = judge(one)
+    assert (status.state, status.cause, status.exit_status) == expected
+    assert not status.inferred
+    assert status.ended == NOW - 1
+
+
+def test_a_recorded_end_stands_even_after_a_reboot() -> None:
+    one = ended("failed", {"kind": "exit", "code": 3}, 3)
+    assert judge(replace(one, ground=replace(one.ground, boot_id="b2"))).cause == "exit 3"
+
+
+def test_a_child_that_lives_on_is_named() -> None:
+    assert judge(replace(ended("succeeded", {"kind": "exit", "code": 0}, 0), lock="held")).cause == (
+        "a child of it still runs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ground", "lock", "cause"),
+    [
+        ({"boot_id": "b2"}, "free", "host rebooted"),
+        ({"boot_id": "b2"}, "held", "host rebooted"),
+        ({"containers": frozenset()}, "free", "container gone"),
+        ({"containers": frozenset({"c2"})}, "free", "container gone"),
+        ({}, "free", "supervisor gone"),
+        ({"containers": None}, "free", "supervisor gone"),
+        ({"supervisors": frozenset(), "now": NOW + 100}, "unknown", "supervisor gone"),
+    ],
+)
+def test_ends_that_nobody_recorded(ground: dict[str, Any], lock: str, cause: str) -> None:
+    status = judge(record(lock=lock, **ground))
+    assert (status.state, status.cause, status.inferred) == ("lost", cause, True)
+    assert status.exit_status is None
+
+
+def test_a_held_lock_outweighs_a_missing_container_and_an_old_heartbeat() -> None:
+    status = judge(record({"heartbeat": NOW - 4000}, containers=frozenset(), supervisors=frozenset()))
+    assert (status.state, status.cause) == ("running", "its supervisor is gone, the command still runs")
+
+
+def test_a_supervisor_that_cannot_be_seen_is_not_called_gone_while_it_beats() -> None:
+    assert judge(record(supervisors=frozenset())) == Status("running", started=NOW - 600)
+
+
+def test_without_a_lock_it_says_by_what_it_judges() -> None:
+    assert judge(record(lock="unreadable")).cause == "judged by process"
+    assert judge(record(lock="unknown", supervisors=frozenset())).cause == "judged by heartbeat"
+
+
+@pytest.mark.parametrize(
+    ("age", "lock", "state"),
+    [(5, "free", "starting"), (29, "free", "starting"), (31, "free", "lost"), (300, "held", "starting")],
+)
+def test_before_the_first_word(age: float, lock: str, state: str) -> None:
+    silent = replace(record(lock=lock), state={}, placed=NOW - age)
+    assert judge(silent).state == state
+
+
+def test_an_unknown_cause_is_no_crash() -> None:
+    assert describe({"kind": "gpu lost"}) == "gpu lost"
+    assert describe({}) == ""
+    assert describe({"kind": "signal", "signal": 99}) == "signal 99"
