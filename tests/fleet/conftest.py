@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from .lab import Fleet, Host, LabError, why_not
-from .lab.fleet import default_name
+from .lab.fleet import name_of_ours
 from .orch import Orch, make_project
 
 HERE = Path(__file__).parent
@@ -41,14 +41,14 @@ def fleet() -> Iterator[Fleet]:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(f"not tested on real hosts: {reason}")
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    fleet = Fleet(f"{default_name()}-test{worker}")
-    try:
-        fleet.up()
-    except LabError as error:
-        pytest.fail(str(error))
-    yield fleet
-    fleet.down()
+    with name_of_ours() as name:
+        fleet = Fleet(name)
+        try:
+            fleet.up()
+        except LabError as error:
+            pytest.fail(str(error))
+        yield fleet
+        fleet.down()
 
 
 def _host(fleet: Fleet, name: str) -> Iterator[Host]:

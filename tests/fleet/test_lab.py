@@ -200,7 +200,8 @@ def test_containers_reach_the_package_registry(fleet: Fleet, gpu01: Host) -> Non
     )
     mount = ["-v", f"{settings['ca_bundle']}:/ca.crt:ro", "-e", "PIP_CERT=/ca.crt"]
     mount += ["-e", f"PIP_INDEX_URL={settings['pip_index']}"] if "pip_index" in settings else []
-    gpu01.docker("run", "--rm", *mount, TAG, "pip3", "download", "-q", "--no-deps", "-d", "/tmp", "six")
+    fetch = "pip3 download -q --no-deps -d /tmp six && ls /tmp"
+    assert "six" in gpu01.docker("run", "--rm", *mount, TAG, "sh", "-c", fetch)
 
 
 def test_memory_limits_hold(gpu01: Host) -> None:

@@ -1,5 +1,6 @@
 """The fleet: hosts brought up together, and taken away without a trace."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -22,6 +23,23 @@ def base_folder() -> Path:
 def default_name() -> str:
     """The fleet that is meant when none is named."""
     return os.environ.get("ORCH_FLEET_NAME") or "fleet"
+
+
+@contextmanager
+def name_of_ours() -> Iterator[str]:
+    """A fleet name that no other process uses now; what a killed one left under it is ours to remove."""
+    folder = base_folder() / "fleets"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 100):
+        name = f"{default_name()}-test{number}"
+        with (folder / f"{name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield name
+            return
+    raise LabError(f"no free fleet name: see {folder}")
 
 
 class Fleet:
