@@ -81,21 +81,13 @@ class App:
 
     def looked_at(self, words: Sequence[str], exclude: Sequence[str] = ()) -> tuple[Host, ...]:
         """Choose hosts for a verb that only looks: all of them when none is named."""
-        if words:
-            return self.inventory.select(words, exclude).hosts
-        if not self.inventory.hosts:
-            raise UsageError("no host named, and no hosts.ini found", hint=_WRITE_ONE)
-        return self.inventory.select(["all"], exclude).hosts
+        return self.inventory.select(words, exclude).hosts
 
     def changed(self, words: Sequence[str], exclude: Sequence[str] = ()) -> tuple[Host, ...]:
         """Choose hosts for a verb that changes something: the only one there is, else they must be named."""
-        if words:
-            return self.inventory.select(words, exclude).hosts
-        hosts = self.inventory.hosts
-        if len(hosts) == 1:
+        hosts = self.inventory.select(words, exclude).hosts
+        if words or len(hosts) == 1:
             return hosts
-        if not hosts:
-            raise UsageError("no host named, and no hosts.ini found", hint=_WRITE_ONE)
         names = ",".join(h.name for h in hosts[:8])
         raise UsageError(f"which hosts? There are {len(hosts)}", hint=f"Name them: --hosts {names}")
 
@@ -135,9 +127,6 @@ class App:
             if outcome.error:
                 tell(outcome.error)
         return exit_code(outcomes)
-
-
-_WRITE_ONE = "Write one with 'orch init HOST', or name hosts: --hosts NAME"
 
 
 def exit_code(outcomes: Sequence[Outcome[Any]]) -> int:

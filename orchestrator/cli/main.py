@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from orchestrator import __version__
 from orchestrator.errors import INTERRUPTED, OK, OrchError
+
+if TYPE_CHECKING:
+    from orchestrator.cli.app import App
 
 VERBS = {
     "init": "write hosts.ini and prove the hosts",
@@ -107,10 +110,10 @@ def cli() -> None:
     """
 
 
-def run(argv: list[str]) -> int:
+def run(argv: list[str], app: App | None = None) -> int:
     """Run one command line and return its exit code; errors are told in one line on stderr."""
     try:
-        outcome = cli.main(argv, prog_name="orch", standalone_mode=False)
+        outcome = cli.main(argv, prog_name="orch", obj=app, standalone_mode=False)
         return outcome if isinstance(outcome, int) else OK
     except OrchError as error:
         tell(error)

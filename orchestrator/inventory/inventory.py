@@ -39,6 +39,10 @@ class Inventory:
         """What a person should hear about the files, a line each."""
         return self._layers.warnings
 
+    def stranger(self, name: str) -> Host:
+        """Make the host of an ssh name that no file has, with what [all:vars] and the environment say."""
+        return self._layers.stranger(name)
+
     @cached_property
     def _chooser(self) -> Chooser:
         return Chooser(self._layers, [shown(path) for path in self.files])

@@ -44,6 +44,8 @@ class Chooser:
         """Choose hosts in the order they are asked for. Raises UsageError when a pattern matches nothing."""
         wanted: list[str] = []
         unwanted = list(_words(exclude))
+        if not patterns and not self._known:
+            raise self._empty(None)
         for word in _words(patterns):
             (unwanted if word.startswith("!") else wanted).append(word.removeprefix("!"))
         matches = [self._match(word) for word in wanted or [ALL]]
@@ -89,12 +91,12 @@ class Chooser:
             raise UsageError(f"'{word}' matches no host{self._in_files()}", hint=self._guess(word))
         return _Match(hosts)
 
-    def _empty(self, word: str) -> UsageError | ConfigError:
+    def _empty(self, word: str | None) -> UsageError | ConfigError:
         if self._files:
             return ConfigError("no host in this inventory", where=self._files[-1])
-        return UsageError(
-            f"'{word}' matches no host: there is no hosts.ini", hint="Write one: orch init HOST"
-        )
+        what = f"'{word}' matches no host" if word else "no host is named"
+        hint = "Write one with 'orch init HOST', or name hosts: --hosts NAME"
+        return UsageError(f"{what}, and there is no hosts.ini", hint=hint)
 
     def _named(self, name: str, word: str) -> Host:
         """Return the host of that name; one that no inventory has is for ssh, unless it looks like a slip."""
@@ -102,11 +104,12 @@ class Chooser:
             return self._known[name]
         if name in self._layers.left_out:
             raise ConfigError(self._layers.left_out[name], where=name)
+        ssh_name = _ssh_name(name)
         words = [*self._known, *self._layers.groups]
         of = f" ({word})" if word != name else ""
         if words and (of or nearest(name, words, 0.75)):
             raise UsageError(f"no host {name}{of}{self._in_files()}", hint=self._guess(name))
-        return self._layers.stranger(_ssh_name(name))
+        return self._layers.stranger(ssh_name)
 
     def _guess(self, word: str) -> str | None:
         near = nearest(word, [*self._known, *self._layers.groups])
