@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from orchestrator.errors import NotPermitted, OrchError, Unreachable
+from orchestrator.errors import LostConnection, NotPermitted, OrchError, Unreachable
 from orchestrator.facts.gpu import Gpu, GpuReport, in_use, is_free
 from orchestrator.facts.gpu_process import GpuProcess
 from orchestrator.units import duration
@@ -51,6 +51,8 @@ class Row:
 
 def title(host: HostGpus) -> str:
     """Return what stands behind the host's name: its GPUs, or why there are none."""
+    if isinstance(host.error, LostConnection):
+        return "connection lost"
     if host.error:
         kinds = ((Unreachable, "unreachable: "), (NotPermitted, "not permitted: "))
         kind = next((text for error, text in kinds if isinstance(host.error, error)), "")
