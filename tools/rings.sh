@@ -3,5 +3,5 @@
 set -u
 status=0
 .venv/bin/pytest -q -n auto --dist loadfile --cov --cov-report=term:skip-covered -m 'not fleet' tests || status=$?
-.venv/bin/pytest -q -n 0 tests/fleet || status=$?
+.venv/bin/pytest -q -n 0 -rfE tests/fleet || status=$?
 exit $status

@@ -17,11 +17,12 @@ choose() {
 
 fetch_pip() {
     "$1" - "$2" <<'END'
-import hashlib, json, sys, urllib.request
+import hashlib, json, sys, urllib.parse, urllib.request
 
-with urllib.request.urlopen("https://pypi.org/pypi/pip/json", timeout=60) as answer:
+page = "https://pypi.org/pypi/pip/json"
+with urllib.request.urlopen(page, timeout=60) as answer:
     wheel = next(f for f in json.load(answer)["urls"] if f["packagetype"] == "bdist_wheel")
-with urllib.request.urlopen(wheel["url"], timeout=60) as answer:
+with urllib.request.urlopen(urllib.parse.urljoin(page, wheel["url"]), timeout=60) as answer:
     data = answer.read()
 if hashlib.sha256(data).hexdigest() != wheel["digests"]["sha256"]:
     sys.exit("pip came damaged from PyPI: try again")
@@ -40,11 +41,11 @@ make_venv() {
     if "$python" -m pip --version >/dev/null 2>&1; then
         "$python" -m pip --python .venv/bin/python install -q pip && return
     fi
-    fetch_pip "$python" .venv/pip.whl && .venv/bin/python .venv/pip.whl/pip install -q pip && rm .venv/pip.whl && return
+    fetch_pip "$python" .venv/pip.whl && .venv/bin/python .venv/pip.whl/pip install -qI pip && rm .venv/pip.whl && return
     echo "no pip here and none from PyPI: install python3-venv (apt-get install python3-venv) and try again" >&2
     return 1
 }
 
 fits .venv/bin/python && .venv/bin/python -c 'import pip' 2>/dev/null || make_venv
 echo "installing $1 into .venv" >&2
-.venv/bin/python -m pip install -q --disable-pip-version-check -e "$1"
+PYTHONWARNINGS=ignore .venv/bin/python -m pip install -q --disable-pip-version-check -e "$1"

@@ -30,8 +30,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [
         r for kind in ("passed", "failed", "skipped") for r in stats.get(kind, []) if "fleet" in r.keywords
     ]
-    skipped = sum(report.skipped for report in reports)
-    terminalreporter.write_line(f"real fleet: {len(reports) - skipped} tests ran on it, {skipped} skipped")
+    if not reports:
+        return
+    skipped = [report for report in reports if report.skipped]
+    why = {str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped}
+    line = f"real fleet: {len(reports) - len(skipped)} tests ran on it, {len(skipped)} skipped"
+    terminalreporter.write_line("; ".join([line, *sorted(why)]))
 
 
 @pytest.fixture(scope="session")
