@@ -1,0 +1,48 @@
+"""Calling the command line on machines that only pretend."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.cli.app import App
+from orchestrator.cli.main import run
+from orchestrator.hosts.fake import FakeMachine
+from orchestrator.inventory import Host
+
+
+@dataclass
+class Called:
+    """What one call said, and the machines it reached."""
+
+    status: int
+    out: str
+    err: str
+    machines: dict[str, FakeMachine] = field(default_factory=dict)
+
+
+def call(
+    cwd: Path,
+    *words: str,
+    prepare: Callable[[FakeMachine], None] = lambda machine: None,
+    failing: Mapping[str, Exception] = {},
+) -> Called:
+    """Run `orch WORDS` in `cwd`; `prepare` gives each machine its answers, `failing` hosts are away."""
+    machines: dict[str, FakeMachine] = {}
+
+    def connect(host: Host) -> FakeMachine:
+        if host.name in failing:
+            raise failing[host.name]
+        assert host.name not in machines, "a second connection to one host"
+        machines[host.name] = FakeMachine(host)
+        prepare(machines[host.name])
+        return machines[host.name]
+
+    environ = {"HOME": str(cwd), "XDG_CACHE_HOME": str(cwd / "cache"), "XDG_CONFIG_HOME": str(cwd / "config")}
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run(list(words), app=App(connect=connect, environ=environ, cwd=cwd))
+    return Called(status, out.getvalue(), err.getvalue(), machines)

@@ -1,0 +1,330 @@
+"""orch train, ps and stop on machines that only pretend: order, words and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.errors import Unreachable
+from orchestrator.hosts.base import Result
+from orchestrator.hosts.fake import FakeMachine
+from orchestrator.run.spec import RunSpec
+from tests.cli.calling import Called, call
+
+RUN, OLD = "20261130-0214-nightly-7f3a", "20261129-0214-nightly-02be"
+NOW = 1_796_000_000
+
+
+def block(run: str, state: dict[str, Any], *, lock: str = "held", tail: str = "", host: str = "gpu01") -> str:
+    spec = RunSpec(run, ("python3", "train.py"), (host,), "ana", "mnist", "9f3c", name="nightly")
+    worker = {"gpus": ["GPU-a"], "boot_id": "b1"}
+    lines = [
+        f"run /home/ana/.orch/ana/mnist/runs/{run}",
+        f"spec {spec.text()}",
+        f"host {host}",
+        f"worker {json.dumps(worker)}",
+        f"placed {NOW - 700}",
+        "size 10",
+        f"state {json.dumps(state)}",
+        f"lock {lock}",
+        "progress ",
+        "tail " + tail.replace("\n", "\036"),
+        "end",
+    ]
+    return "\n".join(lines)
+
+
+RUNNING = {"state": "running", "boot_id": "b1", "container": "c1", "started": NOW - 600, "heartbeat": NOW}
+FAILED = {
+    **RUNNING,
+    "started": NOW - 90_000,
+    "state": "failed",
+    "ended": NOW - 86_400,
+    "exit_code": None,
+    "signal": 9,
+    "cause": {"kind": "oom"},
+}
+HEAD = f"now {NOW}\nboot b1\nflock yes\nsupervisors {RUN} \ncontainers c1 "
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "hosts.ini").write_text("gpu01\ngpu02\n[all:vars]\nperson=ana\nproject=mnist\n")
+    (tmp_path / "train.py").write_text("print(1)\n")
+    (tmp_path / "data.bin").write_text("x")
+    (tmp_path / ".orchignore").write_text("data.bin\ncache/\nconfig/\n")
+    return tmp_path
+
+
+def has_runs(machine: FakeMachine) -> None:
+    records = "\n".join([HEAD, block(RUN, RUNNING, tail="Epoch 1/9\n"), block(OLD, FAILED, lock="free")])
+    machine.answer_facts(runs=records if machine.host.name == "gpu01" else HEAD)
+
+
+# ps
+
+
+def test_ps_lists_the_newest_first_with_causes(project: Path) -> None:
+    said = call(project, "ps", prepare=has_runs)
+    assert said.status == 0
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["RUN", "STATE", "WHERE", "WHO", "SINCE", "PROGRESS"]
+    assert lines[1].split()[:6] == [RUN, "running", "gpu01", "ana", "10", "min"]
+    assert lines[2].split()[:6] == [OLD, "failed", "gpu01", "ana", "1", "d"]
+    assert "out of memory" in lines[2]
+    assert [len(m.ran) for m in said.machines.values()] == [1, 1]
+
+
+def test_ps_asks_for_the_last_day_of_the_callers_runs_unless_told_otherwise(project: Path) -> None:
+    def text(*words: str) -> str:
+        return call(project, "ps", "gpu01", *words, prepare=has_runs).machines["gpu01"].ran[0].text
+
+    assert "/ana/*/runs" in text()
+    assert "-mmin -1440" in text()
+    assert "-mmin" not in text("-a").replace("-mmin +1", "")
+    assert "/*/*/runs" in text("-A")
+
+
+def test_ps_filters_and_shapes(project: Path) -> None:
+    assert call(project, "ps", "-q", prepare=has_runs).out == f"{RUN}\n{OLD}\n"
+    assert call(project, "ps", "-q", "--state", "failed", prepare=has_runs).out == f"{OLD}\n"
+    assert call(project, "ps", "-q", "--name", "other", prepare=has_runs).out == ""
+    (running, failed) = json.loads(call(project, "ps", "--json", prepare=has_runs).out)
+    assert (running["run"], running["state"], running["exit_status"]) == (RUN, "running", None)
+    assert (failed["exit_status"], failed["gpus"], failed["command"]) == (
+        137,
+        ["GPU-a"],
+        ["python3", "train.py"],
+    )
+
+
+def test_ps_shows_the_good_hosts_beside_a_dead_one(project: Path) -> None:
+    dead = {"gpu02": Unreachable("connection timed out after 10 s", where="gpu02")}
+    said = call(project, "ps", prepare=has_runs, failing=dead)
+    assert said.status == 1
+    assert RUN in said.out
+    assert said.err == "orch: gpu02: connection timed out after 10 s\n"
+    only = call(project, "ps", "gpu02", failing=dead)
+    assert (only.status, only.out) == (69, "")
+
+
+# stop
+
+
+def stopping(answer: str) -> Any:
+    def prepare(machine: FakeMachine) -> None:
+        has_runs(machine)
+        machine.answer("stop", out=f'answer {answer}\nstate {{"state": "stopped"}}\n')
+
+    return prepare
+
+
+def test_stop_finds_the_run_by_name_and_stops_it_where_it_is(project: Path) -> None:
+    said = call(project, "stop", "nightly", "--why", "my turn", prepare=stopping("stopped"))
+    assert (said.status, said.out) == (0, f"gpu01   {RUN}   stopped\n")
+    script = said.machines["gpu01"].ran[-1].text
+    assert f"/home/ana/.orch/ana/mnist/runs/{RUN}/gpu01" in script
+    assert "my turn" in script
+    assert [s.name for s in said.machines["gpu02"].ran] == ["runs"]
+
+
+def test_stop_of_what_had_ended_is_no_failure(project: Path) -> None:
+    said = call(project, "stop", OLD, prepare=stopping("already"))
+    assert (said.status, said.out) == (0, f"gpu01   {OLD}   had ended already: stopped\n")
+
+
+def test_stop_that_did_not_work_says_so(project: Path) -> None:
+    said = call(project, "stop", "nightly", prepare=stopping("failed\nwhy Operation not permitted"))
+    assert said.status == 1
+    assert said.err == f"orch: gpu01: run {RUN} could not be stopped: Operation not permitted\n"
+
+
+def test_a_run_that_is_not_there(project: Path) -> None:
+    said = call(project, "stop", "weekly", prepare=has_runs)
+    assert said.status == 2
+    assert said.err == "orch: no run 'weekly' on gpu01, gpu02. See: orch ps -a\n"
+
+
+def test_a_run_that_may_be_on_a_dead_host_is_not_called_missing(project: Path) -> None:
+    dead = {"gpu02": Unreachable("connection refused (port 22)", where="gpu02")}
+    said = call(project, "stop", "weekly", prepare=has_runs, failing=dead)
+    assert (said.status, said.err) == (69, "orch: gpu02: connection refused (port 22)\n")
+
+
+# train
+
+
+def launched(how: str = "launched", **state: Any) -> Any:
+    lines = [
+        f"answer {how}",
+        "place /home/ana/.orch/ana/mnist",
+        "gpus GPU-a,GPU-b,GPU-c,GPU-e",
+        "indices 0,1,2,4",
+        f"state {json.dumps({**RUNNING, **state})}",
+        "log ",
+    ]
+
+    def prepare(machine: FakeMachine) -> None:
+        machine.answer("launch", out="\n".join(lines))
+
+    return prepare
+
+
+def train(project: Path, *words: str, prepare: Any, host: str = "gpu01") -> Called:
+    return call(
+        project,
+        "train",
+        "--hosts",
+        host,
+        *words,
+        "--",
+        "python3",
+        "train.py",
+        "--epochs=100",
+        prepare=prepare,
+    )
+
+
+def test_train_prints_the_run_and_what_to_do_next(project: Path) -> None:
+    said = train(project, "-d", "--name", "nightly", prepare=launched())
+    assert said.status == 0
+    run = said.out.split()[1]
+    assert said.out == f"run     {run} on gpu01, GPUs 0-2,4\n"
+    assert said.err.splitlines()[0].startswith("code    3 files, ")
+    assert said.err.splitlines()[-1] == "next:   orch tail nightly      orch ps      orch stop nightly"
+    assert len(said.machines["gpu01"].ran) == 1
+
+
+def test_quiet_prints_nothing_but_the_id(project: Path) -> None:
+    said = train(project, "-d", "-q", prepare=launched())
+    assert said.err == ""
+    assert said.out.count("\n") == 1
+    assert " " not in said.out
+
+
+def test_train_sends_code_that_is_not_there_and_launches_again(project: Path) -> None:
+    tries: list[str] = []
+
+    def prepare(machine: FakeMachine) -> None:
+        launched()(machine)
+
+        def first_not(asked: Any) -> Result:
+            tries.append(asked.name)
+            if len(tries) == 1:
+                return Result(0, b"answer need-bundle\n", b"")
+            done = FakeMachine()
+            launched()(done)
+            return done.run(asked)
+
+        machine.answer("launch", first_not)
+        machine.answer("bundle", out="there\n")
+
+    said = train(project, "-d", prepare=prepare)
+    assert said.status == 0, said.err
+    assert len(tries) == 2
+    assert "(new)" in said.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ("no-environment", 1, "orch: gpu01: nothing is deployed here. First: orch deploy --hosts gpu01"),
+        (
+            "not-ready\nwhy No such container: x",
+            1,
+            "orch: gpu01: the environment is not usable: No such container: x",
+        ),
+        ("busy", 75, "orch: gpu01: no free GPU for the run. See who holds what: orch gpu-status"),
+        ("no-gpu\nwhy there is no GPU 7", 1, "orch: gpu01: no usable GPU: there is no GPU 7"),
+        (
+            "failed\nwhy mkdir: No space left on device",
+            1,
+            "orch: gpu01: the run could not be placed: mkdir: No space",
+        ),
+    ],
+)
+def test_a_launch_that_is_refused(project: Path, answer: str, status: int, words: str) -> None:
+    said = train(project, "-d", prepare=lambda m: m.answer("launch", out=f"answer {answer}\n"))
+    assert (said.status, said.out) == (status, "")
+    assert said.err.startswith(words)
+    assert said.err.count("\n") == 1
+
+
+def test_a_launch_that_is_cut_is_not_called_a_failure_of_the_run(project: Path) -> None:
+    said = train(project, "-d", prepare=lambda m: m.answer("launch", out="", err="Killed\n"))
+    assert (said.status, said.err) == (69, "orch: gpu01: the launch gave no answer: Killed\n")
+
+
+def test_dry_run_prints_the_line_and_reaches_nothing(project: Path) -> None:
+    said = train(project, "--dry-run", prepare=launched())
+    assert said.status == 0
+    assert said.machines == {}
+    assert said.out.startswith(
+        'nohup setsid flock -n "$ORCH_WORKER_DIR/lock" python3 "$ORCH_RUN_DIR/supervise.py"'
+    )
+    assert said.out.endswith(
+        '-- python3 train.py --epochs=100 >> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null\n'
+    )
+
+
+def test_a_file_that_is_not_sent_is_warned_about(project: Path) -> None:
+    said = call(
+        project,
+        "train",
+        "-d",
+        "--hosts",
+        "gpu01",
+        "--",
+        "python3",
+        "train.py",
+        "--data=data.bin",
+        prepare=launched(),
+    )
+    assert "warning: data.bin is here but is not sent" in said.err
+
+
+def test_two_hosts_are_one_too_many(project: Path) -> None:
+    said = train(project, "-d", prepare=launched(), host="gpu01,gpu02")
+    assert (said.status, said.machines) == (2, {})
+    assert "a run takes one" in said.err
+
+
+def test_which_host_is_asked_when_there_are_several(project: Path) -> None:
+    said = call(project, "train", "-d", "--", "true")
+    assert (said.status, said.err) == (2, "orch: which hosts? There are 2. Name them: --hosts gpu01,gpu02\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--name", "a b"), "not one word"),
+        (("--gpus", "many"), "a count, all or none"),
+        (("--env", "1=2"), "not a variable's name"),
+        (("--env", "NOT_SET_HERE"), "not set here"),
+        (("--max-size", "lots"), "not a size"),
+        (("-d", "--wait"), "exclude each other"),
+    ],
+)
+def test_words_that_make_no_sense(project: Path, words: tuple[str, ...], what: str) -> None:
+    said = train(project, *words, prepare=launched())
+    assert (said.status, said.machines) == (2, {})
+    assert what in said.err
+
+
+# The command line as such
+
+
+@pytest.mark.parametrize(
+    ("verb", "guess"),
+    [("up", "deploy"), ("run", "train"), ("kill", "stop"), ("tial", "tail"), ("gpu-stats", "gpu-status")],
+)
+def test_a_verb_of_another_tool(project: Path, verb: str, guess: str) -> None:
+    said = call(project, verb)
+    assert (said.status, said.err) == (2, f"orch: no verb '{verb}'. Did you mean 'orch {guess}'?\n")
+
+
+def test_a_verb_unlike_any(project: Path) -> None:
+    assert call(project, "xyzzy").err == "orch: no verb 'xyzzy'.\n"
