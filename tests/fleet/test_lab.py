@@ -164,6 +164,23 @@ def test_nvidia_smi_answers_as_laid_out(fleet: Fleet, gpu01: Host) -> None:
     assert ssh(fleet, "ana@gpu01", "nvidia-smi").returncode == 127
 
 
+def test_docker_takes_gpus_only_with_the_toolkit(gpu01: Host) -> None:
+    asked = f"docker run --rm --gpus all {TAG} sh -c 'echo $NVIDIA_VISIBLE_DEVICES'"
+    assert "could not select device driver" in gpu01.run(asked, check=False).stderr
+    gpu01.install_toolkit()
+    assert gpu01.run(asked).stdout == "all\n"
+    gpu01.restore()
+    assert "could not select device driver" in gpu01.run(asked, check=False).stderr
+
+
+def test_accounts_have_their_crontabs(gpu01: Host) -> None:
+    gpu01.start_cron()
+    gpu01.run("crontab -", user="ana", input="30 2 * * * true\n")
+    assert gpu01.run("crontab -l", user="ana").stdout == "30 2 * * * true\n"
+    assert gpu01.run("crontab -l", check=False).returncode == 1
+    gpu01.run("pkill -x cron --ns 1 --nslist pid; crontab -r -u ana")
+
+
 def test_a_small_disk_gets_full(fleet: Fleet, gpu01: Host) -> None:
     with gpu01.small_disk("/data", "4m", full=True):
         assert "No space left" in ssh(fleet, "ana@gpu01", "echo word >/data/word").stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 from pathlib import Path
 
 from .network import world_mtu
@@ -10,16 +11,9 @@ from .shell import run
 
 HERE = Path(__file__).parent
 ACCOUNTS = {"ana": 1500, "bob": 1501}
-# The machine's own of these are not to be seen on a host.
-OWN = {
-    "root": 0o700,
-    "home": 0o755,
-    "tmp": 0o1777,
-    "var/tmp": 0o1777,
-    "var/log": 0o755,
-    "usr/local/bin": 0o755,
-}
-OWN |= {"var/lib/docker": 0o710, "var/spool/cron/crontabs": 0o1730, "srv": 0o755, "mnt": 0o755}
+# Folders that start empty: what the machine has there is not to be seen on a host.
+OWN = ["root", "home", "tmp", "var/tmp", "var/log", "usr/local/bin", "var/lib/docker", "srv", "mnt"]
+OWN += ["var/spool/cron/crontabs"]
 
 SSHD_CONFIG = """\
 Port 22
@@ -42,13 +36,22 @@ def make(folder: Path, name: str, cgroup: str, names: dict[str, str]) -> None:
         (folder / part).mkdir(parents=True)
     disk = folder / "disk"
     disk.chmod(0o755)
-    for path, mode in OWN.items():
-        (disk / path).mkdir(parents=True)
-        (disk / path).chmod(mode)
-        os.setxattr(disk / path, "trusted.overlay.opaque", b"y")
+    for path in OWN:
+        _hide(disk, path)
     (disk / "srv/shared").mkdir()
     _write_etc(disk / "etc", name, cgroup, names)
     _write_runc(disk / "usr/local/lib/orch-fleet/runc")
+
+
+def _hide(disk: Path, path: str) -> None:
+    """An empty folder in place of the machine's, with its owner and mode."""
+    (disk / path).mkdir(parents=True)
+    os.setxattr(disk / path, "trusted.overlay.opaque", b"y")
+    there = Path("/", path)
+    if there.exists():
+        was = there.stat()
+        os.chown(disk / path, was.st_uid, was.st_gid)
+        (disk / path).chmod(stat.S_IMODE(was.st_mode))
 
 
 def _write_etc(etc: Path, name: str, cgroup: str, names: dict[str, str]) -> None:

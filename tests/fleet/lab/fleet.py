@@ -85,6 +85,7 @@ class Fleet:
 
     def _make(self, template: Path) -> None:
         self.shared.mkdir(parents=True)
+        self.shared.chmod(0o1777)
         self.client.make_key()
         net = network.claim(self.base, self.name)
         net.create()

@@ -1,4 +1,4 @@
-"""A stand-in ``nvidia-smi``: it prints what a test has laid out for it, as the real one would."""
+"""Stand-ins for NVIDIA's programs: ``nvidia-smi`` with answers a test lays out, and the toolkit's hook."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 PROGRAM = "/usr/local/bin/nvidia-smi"
 ANSWERS = "/var/lib/orch-fleet/nvidia-smi"
+
+# dockerd looks for this program when it starts, and takes --gpus only if it is there.
+HOOK = "/usr/local/bin/nvidia-container-runtime-hook"
 
 SCRIPT = f"""\
 #!/bin/sh
@@ -54,3 +57,16 @@ def install(host: "Host", answers: Sequence[Answer]) -> None:
 def uninstall(host: "Host") -> None:
     """Leave the host without ``nvidia-smi``."""
     host.run(f"rm -rf {PROGRAM} {ANSWERS}")
+
+
+def install_toolkit(host: "Host") -> None:
+    """Let Docker take ``--gpus``; the containers get no device by it."""
+    host.run(f"printf '#!/bin/sh\\n' >{HOOK} && chmod 755 {HOOK}")
+    host.restart_docker()
+
+
+def uninstall_toolkit(host: "Host") -> None:
+    """Make Docker refuse ``--gpus`` again; nothing where it does."""
+    if host.run(f"test -e {HOOK}", check=False).returncode == 0:
+        host.run(f"rm {HOOK}")
+        host.restart_docker()

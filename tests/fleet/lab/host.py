@@ -164,6 +164,10 @@ class Host(Power):
         """Take ``nvidia-smi`` away."""
         gpus.uninstall(self)
 
+    def install_toolkit(self) -> None:
+        """Let Docker take ``--gpus``, as NVIDIA's toolkit does; no device comes of it. Restarts Docker."""
+        gpus.install_toolkit(self)
+
     # Made, mended and destroyed
 
     def restore(self) -> None:
@@ -176,6 +180,7 @@ class Host(Power):
             self.start_sshd()
         if not self._docker_runs():
             self.start_docker()
+        gpus.uninstall_toolkit(self)
 
     def wipe(self) -> None:
         """No container, and no ``~/.orch`` of any account."""
