@@ -1,0 +1,148 @@
+"""orch doctor on machines that only pretend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.cli.app import App
+from orchestrator.cli.main import cli
+from orchestrator.errors import NotPermitted, OrchError, Unreachable
+from orchestrator.hosts.fake import FakeMachine
+from orchestrator.inventory import Host
+
+SYSTEM = """\
+arch\tx86_64
+os-name\tDebian GNU/Linux 12
+uid\t1500
+user\tana
+shell\t/bin/bash
+cpus\t8
+cpu-flags\tavx
+memory\t32000000
+root\t/home/ana/.orch
+root-writable\tyes
+disk\t/home/ana/.orch\t900000000\t600000000\t10000000
+tool\ttar
+tool\tbase64
+tool\tflock
+time\t1796054273"""
+INFO = '{"ServerVersion":"26.1.0","DockerRootDir":"/var/lib/docker"}'
+IMAGE = '{"id":"sha256:1","arch":"amd64","labels":{},"digests":[]}'
+DOCKER = f"""\
+client\tDocker version 26.1.0, build 1
+status\t0
+info\t{INFO}
+disk\t/var/lib/docker\t900000000\t600000000\t10000000"""
+HAS_IMAGE = f"{DOCKER}\nimage\ttensorflow/tensorflow:2.9.3\t{IMAGE}"
+NO_DOCKER = "missing\tdocker"
+
+Answer = Mapping[str, str] | OrchError
+Run = Callable[..., tuple[int, str, str, list[FakeMachine]]]
+
+
+def well(**facts: str) -> dict[str, str]:
+    return {"system": SYSTEM, "gpu": "cards\t0", "docker": HAS_IMAGE, "place": "place\t/x", **facts}
+
+
+@pytest.fixture
+def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the verb over hosts that answer so; returns exit code, stdout, stderr and the machines."""
+    monkeypatch.setattr("time.time", lambda: 1796054273.0)
+
+    def run(answers: Mapping[str, Answer], *words: str) -> tuple[int, str, str, list[FakeMachine]]:
+        (tmp_path / "hosts.ini").write_text("\n".join(answers) + "\n")
+        machines: list[FakeMachine] = []
+
+        def connect(host: Host) -> FakeMachine:
+            answer = answers[host.name]
+            if isinstance(answer, OrchError):
+                raise answer
+            machines.append(FakeMachine(host))
+            machines[-1].answer_facts(**answer)
+            return machines[-1]
+
+        app = App(connect=connect, cwd=tmp_path, environ={}, files=(tmp_path / "hosts.ini",))
+        code = cli.main(["doctor", *words], prog_name="orch", obj=app, standalone_mode=False)
+        said = capsys.readouterr()
+        return code or 0, said.out, said.err, machines
+
+    return run
+
+
+def test_one_host_with_every_check_and_the_next_step(doctor: Run) -> None:
+    code, out, err, machines = doctor({"gpu01": well()})
+    assert out.splitlines() == [
+        "gpu01   ready",
+        "  ok    reachable   gpu01",
+        "  ok    login       ana (1500), Debian GNU/Linux 12, /bin/bash",
+        "  ok    processor   x86_64, 8 CPUs, 31 GB memory",
+        "  ok    tools       tar, base64",
+        "  ok    root        572 GB free in /home/ana/.orch",
+        "  ok    clock       as here",
+        "  ok    docker      26.1.0",
+        "  ok    room        572 GB free in /var/lib/docker",
+        "  ok    image       tensorflow/tensorflow:2.9.3 is there",
+        "  ok    ssh port    auto: 2222 is free",
+        "  ok    gpus        no NVIDIA GPU: training runs on the CPU",
+    ]
+    assert "next:   orch deploy --hosts gpu01" in err
+    assert code == 0
+    assert len(machines[0].ran) == 1
+
+
+def test_a_second_exec_only_where_an_image_must_be_looked_for(doctor: Run) -> None:
+    code, out, _, machines = doctor(
+        {"gpu01": well(docker=DOCKER, tag="status\t1\nsaid\tno such manifest: x")}
+    )
+    assert "FAIL  image" in out
+    assert code == 1
+    assert [m.name for m in machines[0].ran] == ["system+gpu+docker+place", "tag"]
+
+
+def test_same_hosts_stand_together_and_show_what_is_not_well(doctor: Run) -> None:
+    broken = well(docker=NO_DOCKER)
+    hosts: dict[str, Answer] = {"a": well(), "b": broken, "c": well(), "d": broken}
+    code, out, err, _ = doctor(hosts)
+    assert out.splitlines() == [
+        "a, c   ready",
+        "b, d   1 to fix",
+        "  FAIL  docker   docker is not installed",
+        "                 -> Install Docker (https://docs.docker.com/engine/install), or set engine = venv.",
+    ]
+    assert "next:   orch deploy --hosts a,c" in err
+    assert code == 1
+
+
+def test_with_v_every_check_of_several_hosts(doctor: Run) -> None:
+    out = doctor({"a": well(), "b": well()}, "-v")[1]
+    assert out.count("  ok  ") == 22
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [
+        ({"a": Unreachable("timed out"), "b": Unreachable("refused")}, 69),
+        ({"a": Unreachable("timed out"), "b": well()}, 1),
+        ({"a": NotPermitted("login refused")}, 77),
+    ],
+)
+def test_exit_codes_of_hosts_that_are_not_reached(
+    doctor: Run, answers: Mapping[str, Answer], code: int
+) -> None:
+    found, out, _, _ = doctor(answers)
+    assert found == code
+    assert "FAIL  reachable" in out
+
+
+def test_json(doctor: Run) -> None:
+    code, out, _, _ = doctor({"a": well(docker=NO_DOCKER), "b": Unreachable("timed out")}, "--json")
+    hosts: list[dict[str, Any]] = json.loads(out)
+    assert [(h["host"], h["ok"]) for h in hosts] == [("a", False), ("b", False)]
+    assert {"name", "level", "message", "hint"} == set(hosts[0]["checks"][0])
+    assert hosts[1]["checks"][0]["level"] == "fail"
+    assert code == 1
