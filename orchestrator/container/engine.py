@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from orchestrator.hosts.command import Command, Raw, Secret, Word
 from orchestrator.render import render
@@ -63,7 +64,8 @@ class Environment:
         if not isinstance(found, dict):
             raise ValueError("no object")
         known = {f.name for f in fields(cls)}
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items() if k in known}
+        values: dict[str, Any] = {k: v for k, v in found.items() if k in known}
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         try:
             return cls(**values)
         except TypeError as error:

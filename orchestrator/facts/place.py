@@ -41,6 +41,7 @@ class PlaceReport:
     placed_keys: tuple[str, ...] = ()  # lines of the container's
     sources: tuple[Source, ...] = ()
     live: tuple[LiveRun, ...] = ()
+    venvs: tuple[str, ...] = ()  # marks of whole installations: P/venv/<digest>/whole
 
 
 def parse(section: Section) -> PlaceReport:
@@ -56,6 +57,7 @@ def parse(section: Section) -> PlaceReport:
         placed_keys=keys(lines.texts("placed-key")),
         sources=tuple(Source(w, p, k) for w, p, k, *_ in lines.all("volume", 3)),
         live=tuple(_live(run, state) for run, state, *_ in lines.all("live", 2)),
+        venvs=tuple(lines.texts("venv")),
     )
 
 

@@ -1,0 +1,121 @@
+"""orch deploy: plan, ask, then build, start and prove the environment of a project on hosts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.container.deploy import Deploy, Ready
+    from orchestrator.hosts.base import Machine
+    from orchestrator.hosts.fleet import Outcome
+
+
+@click.command("deploy")
+@host_arguments
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the plan and touch nothing; -v: every rendered file too."
+)
+@click.option("--replace", is_flag=True, help="End runs that live in a container that has to change.")
+@pass_app
+def command(
+    app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool, dry_run: bool, replace: bool
+) -> int:
+    """Build, start and prove the environment of this project on hosts; no change costs nothing.
+
+    \b
+      orch deploy --hosts gpu01
+      orch deploy --dry-run -v gpu01
+    """
+    from orchestrator.container.deploy import survey
+
+    chosen = app.changed(hosts, exclude)
+    outcomes = app.each(chosen, lambda m: survey(m, app.cwd, app.environ, replace=replace))
+    todo = [o.value for o in outcomes if o.value and not o.value.unchanged]
+    _tell_plans(app, outcomes, dry_run=dry_run)
+    failed = [o for o in outcomes if o.error]
+    if dry_run or not todo:
+        return app.close(outcomes)
+    _ask(app, yes)
+    done = _carry_out(app, todo)
+    if any(o.value for o in done):
+        word = ",".join(o.host.name for o in done if o.value)
+        app.say(f"next:   orch train --hosts {word} -- python3 train.py      orch ssh {word.split(',')[0]}")
+    unchanged = [o for o in outcomes if o.value and o.value.unchanged]
+    return app.close([*failed, *unchanged, *done])
+
+
+def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool) -> None:
+    """Print what would be done, and what is there and stays."""
+    from orchestrator.container.telling import unchanged_line
+
+    say: Callable[[str], None] = click.echo if dry_run else app.say
+    for outcome in outcomes:
+        deploy = outcome.value
+        if not deploy:
+            continue
+        environment = deploy.unchanged
+        if environment:
+            click.echo(unchanged_line(deploy.host.name, environment))
+        else:
+            say(deploy.head)
+            for line in deploy.lines:
+                say(line)
+        if dry_run and app.verbose:
+            for name, text in deploy.rendered:
+                click.echo(f"\n---- {deploy.host.name}: {name}\n{text.rstrip()}")
+
+
+def _ask(app: App, yes: bool) -> None:
+    if yes:
+        return
+    if not app.interactive():
+        raise UsageError("a deploy changes things, and there is no terminal to ask on", hint="Add --yes.")
+    if not click.confirm("Go on?", default=True, err=True):
+        raise click.Abort
+
+
+def _carry_out(app: App, todo: Sequence[Deploy]) -> list[Outcome[Ready]]:
+    """Do all of them at once, each with its lines of progress, and its outcome as it comes."""
+    by_name = {d.host.name: d for d in todo}
+    began = time.monotonic()
+
+    def work(machine: Machine) -> Ready:
+        return by_name[machine.host.name].carry_out(machine, _teller(app, machine.host.name))
+
+    def told(outcome: Outcome[Ready]) -> None:
+        if outcome.value:
+            _tell_ready(app, outcome.host.name, outcome.value, time.monotonic() - began)
+
+    return app.each([d.host for d in todo], work, told=told)
+
+
+def _teller(app: App, host: str) -> Callable[[str], None]:
+    """Return what prints progress: the stages always, the engine's own lines on a terminal or with -v."""
+    everything = bool(app.verbose) or sys.stderr.isatty()
+
+    def tell(line: str) -> None:
+        if everything or not line.startswith(" "):
+            app.say(f"{host}   {line}")
+
+    return tell
+
+
+def _tell_ready(app: App, host: str, ready: Ready, seconds: float) -> None:
+    from orchestrator.container.telling import cpu_only_warning, ready_line, unchanged_line
+
+    if ready.seen is None:
+        click.echo(unchanged_line(host, ready.environment))
+        return
+    click.echo(ready_line(host, ready.environment, ready.seen, seconds, ready.gpus))
+    warning = cpu_only_warning(ready.seen, ready.gpus)
+    if warning:
+        app.say(f"warning: {host}: {warning}")

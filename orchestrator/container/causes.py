@@ -1,0 +1,172 @@
+"""The engine's error texts (docker 19.03 to 28, nvidia-container-toolkit), told as cause and cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import Busy, ConfigError, HostError, OrchError
+from orchestrator.inventory import Host
+
+if TYPE_CHECKING:
+    from orchestrator.container.plan import Plan
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A text to look for (a regular expression), what it means and what to do."""
+
+    pattern: str
+    message: str
+    hint: str
+    kind: Callable[..., OrchError] = HostError
+
+
+CAUSES = (
+    Cause(
+        r"manifest (for \S+ )?(not found|unknown)|manifest unknown|repository does not exist|"
+        r"pull access denied|invalid reference format|not found: manifest",
+        "there is no image {base}",
+        "Correct `image` ({image}); for a private one, docker login on the host first.",
+        ConfigError,
+    ),
+    Cause(
+        r"toomanyrequests|rate limit",
+        "the registry's limit of pulls is reached",
+        "docker login on the host, set `image` to a mirror's, or bring it with docker save | docker load.",
+        Busy,
+    ),
+    Cause(
+        r"could not select device driver|unknown or invalid runtime name: nvidia|unknown flag: --gpus|"
+        r"nvidia-container-(cli|runtime\S*)\W+(executable file )?not found|CDI device injection failed",
+        "Docker can't give GPUs to containers here",
+        "Install nvidia-container-toolkit, then: nvidia-ctk runtime configure; systemctl restart docker "
+        "(or gpus = none).",
+    ),
+    Cause(
+        r"unsatisfied condition: (cuda|driver|brand)",
+        "the NVIDIA driver is too old for {base}",
+        "TensorFlow 2.9 needs driver 450.80.02 or newer. Update it, or set `image` to an older one.",
+    ),
+    Cause(
+        r"driver rpc error: timed out",
+        "the NVIDIA driver takes too long to wake",
+        "As root there: nvidia-smi -pm 1 (persistence mode), then deploy again.",
+    ),
+    Cause(
+        r"libnvidia-ml\.so|nvml error: driver not loaded|nvidia-container-cli: initialization error",
+        "the NVIDIA driver is not usable from containers",
+        "See what nvidia-smi says on the host, or set gpus = none.",
+    ),
+    Cause(
+        r"no space left on device|disk quota exceeded|not enough space",
+        "no space is left on the host",
+        "Make room (docker system df; docker image prune), then deploy again.",
+    ),
+    Cause(
+        r"port is already allocated|address already in use",
+        "port {port} is taken by now",
+        "Deploy again with ssh_port = auto, or another port.",
+        Busy,
+    ),
+    Cause(
+        r"Conflict\. The container name",
+        "somebody made a container of the same name just now",
+        "See who deploys too, then deploy again.",
+        Busy,
+    ),
+    Cause(
+        r"bind source path does not exist: (?P<what>[^\n.]+)",
+        "volume {what} does not exist there",
+        "Make it there, or correct `volumes` ({volumes}).",
+        ConfigError,
+    ),
+    Cause(
+        r"exec format error|does not match the (specified|detected host) platform|no matching manifest",
+        "{base} is for another kind of processor than the host's",
+        "Set `image` to one for it.",
+        ConfigError,
+    ),
+    Cause(
+        r"No matching distribution found for (?P<what>\S+)|Could not find a version that satisfies the "
+        r"requirement (?P<what2>\S+)",
+        "pip finds no {what} that fits this Python and TensorFlow",
+        "Correct `requirements` ({requirements}).",
+        ConfigError,
+    ),
+    Cause(
+        r"ResolutionImpossible|conflicting dependencies|Invalid requirement",
+        "pip can't bring the requirements together with this TensorFlow",
+        "Correct `requirements` ({requirements}); the lines above name the conflict.",
+        ConfigError,
+    ),
+    Cause(
+        r"E: Unable to locate package (?P<what>\S+)|"
+        r"E: Package '(?P<what2>\S+)' has no installation candidate",
+        "apt finds no package {what}",
+        "Correct `apt_packages` ({apt_packages}), or see the host's way out: http_proxy, apt_mirror.",
+    ),
+    Cause(
+        r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|x509: |certificate signed by unknown",
+        "a certificate on the way out is not trusted",
+        "Set ca_bundle to your network's authorities.",
+    ),
+    Cause(
+        r"Temporary failure (in name resolution|resolving)|no such host|network is unreachable|"
+        r"i/o timeout|Client\.Timeout|connection refused|TLS handshake timeout|NewConnectionError",
+        "the host has no way out to the registry",
+        "Set http_proxy and https_proxy, apt_mirror or pip_index, or bring the image with docker save.",
+    ),
+    Cause(
+        r"code: 132|Illegal instruction|AVX instructions",
+        "this processor has no AVX, which TensorFlow is built with",
+        "Use another host, or an `image` with a TensorFlow built for it.",
+    ),
+    Cause(
+        r"orch: startup ended with status (?P<what>\d+)",
+        "startup ended with status {what}",
+        "Correct the script that `startup` names ({startup}).",
+        ConfigError,
+    ),
+)
+"""In this order: the first that is found names the cause."""
+
+
+def explain_failure(
+    host: Host,
+    why: str,
+    *,
+    log: str = "",
+    status: str | None = None,
+    plan: Plan | None = None,
+    base: str = "",
+) -> OrchError:
+    """Return the error for what an engine said: the known cause, else its own words. `log`: last lines."""
+    text = f"{why}\n{log}"
+    values = {
+        "base": base or (plan.recipe.base if plan else "the image"),
+        "port": plan.port if plan else "",
+        **{name: host.came_from(name) for name in _SETTINGS},
+    }
+    for cause in CAUSES:
+        match = re.search(cause.pattern, text, re.IGNORECASE)
+        if match:
+            what = next((v for v in match.groupdict().values() if v), "")
+            values["what"] = what.strip()
+            hint = cause.hint.format(**values)
+            return cause.kind(cause.message.format(**values), where=host.name, hint=hint, details=log or None)
+    ended = f" with status {status}" if status not in (None, "", "0") else ""
+    return HostError(f"{_own_words(why)}{ended}", where=host.name, details=log or None)
+
+
+_SETTINGS = ("image", "volumes", "requirements", "apt_packages", "startup")
+
+
+def _own_words(text: str) -> str:
+    """Return the last line that says something, without the client's advice and prefixes."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("See '", "Run 'docker", "time=", "DEPRECATED"))]
+    last = (said or lines or ["it gave no reason"])[-1]
+    return re.sub(r"^(docker: )?(Error response from daemon: )?", "", last)[:300]

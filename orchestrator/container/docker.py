@@ -1,0 +1,191 @@
+"""A deploy by Docker: look and plan in one exec, then build, start, prove and write down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from orchestrator import __version__
+from orchestrator.container.build import Built, Told, build, look_at, pull
+from orchestrator.container.deploy import LOOK_DEADLINE, Ready, caller, utc_now
+from orchestrator.container.engine import Environment
+from orchestrator.container.identity import Identity, on_host
+from orchestrator.container.image import Recipe, recipe
+from orchestrator.container.inputs import Inputs, read_inputs
+from orchestrator.container.plan import KEEP, Plan, make_plan
+from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
+from orchestrator.container.refusals import check_engine
+from orchestrator.container.run_command import setup
+from orchestrator.container.spec import TENSORFLOW, Facts, base_image, container_spec, expected_gpus
+from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo
+from orchestrator.container.telling import head_line, plan_lines
+from orchestrator.errors import OrchError
+from orchestrator.facts.docker import DOCKER
+from orchestrator.facts.gpu import GPUS
+from orchestrator.facts.place import PLACE
+from orchestrator.facts.question import ask
+from orchestrator.facts.system import SYSTEM
+from orchestrator.hosts.base import Machine
+from orchestrator.hosts.command import Command
+from orchestrator.inventory import Host
+
+
+@dataclass(frozen=True)
+class DockerDeploy:
+    """A deploy of one host that is planned and not yet done."""
+
+    host: Host
+    identity: Identity
+    inputs: Inputs
+    facts: Facts
+    plan: Plan
+    engine: tuple[str, ...]
+
+    @property
+    def head(self) -> str:
+        """What the host is, in a line."""
+        return head_line(self.host.name, self.facts)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What would be done."""
+        return tuple(plan_lines(self.plan))
+
+    @property
+    def unchanged(self) -> Environment | None:
+        """What is deployed, when nothing is to be done."""
+        return Environment.parse(self.facts.place.environment or "") if self.plan.unchanged else None
+
+    @property
+    def rendered(self) -> Iterator[tuple[str, str]]:
+        """Each file that would reach the host, and the start script; values of the environment masked."""
+        yield from self.plan.recipe.files.items()
+        masked = replace(self.inputs, env=dict.fromkeys(self.inputs.env, "***"))
+        for name, data in setup(self.plan, self.inputs.startup).files.items():
+            yield name, data.decode("utf-8", "replace")
+        yield (
+            "start",
+            start_script(self.plan, self.identity, masked, self.engine, "<digest of the image>").text,
+        )
+
+    def carry_out(self, machine: Machine, told: Told) -> Ready:
+        """Do what is planned. Raises OrchError; the host then has what it had before."""
+        plan, engine = self.plan, self.engine
+        if plan.action == KEEP:
+            return self._tidy(machine)
+        if plan.pull:
+            told(f"pull {plan.recipe.base}")
+            pull(machine, plan, engine, told)
+        if plan.build:
+            told(f"build {plan.tag}")
+            build(machine, plan, engine, told)
+        built = look_at(machine, plan, engine)
+        told(f"start {plan.spec.name}")
+        script = start_script(plan, self.identity, self.inputs, engine, built.env)
+        started = start(machine, plan, script)
+        try:
+            told("prove it through its own sshd" if plan.keys else "prove it")
+            seen = self._prove(machine, started)
+            environment = self._environment(built, started, seen)
+            finish(machine, plan, environment)
+        except OrchError as error:
+            last = undo(machine, plan, started, engine)
+            error.details = error.details or last.strip() or None
+            raise
+        return Ready(environment, seen, expected_gpus(plan.spec, self.facts.gpus))
+
+    def _tidy(self, machine: Machine) -> Ready:
+        """The container stays as it is: keys are written anew, what was replaced long ago goes."""
+        environment = Environment.parse(self.facts.place.environment or "")
+        place_keys(machine, self.plan)
+        finish(machine, self.plan, environment)
+        return Ready(environment, None, 0)
+
+    def _prove(self, machine: Machine, started: Started) -> Seen:
+        plan, user = self.plan, self.plan.spec.user
+        if plan.keys:
+            seen = through_sshd(machine, plan.port, user.name, [started.host_key])
+        else:  # nobody can log in; the plan said so
+            words = ("exec", "-u", f"{user.uid}:{user.gid}", "-w", "/workspace", started.id)
+            seen = look(machine, Command((*self.engine, *words, *PROOF)))
+        check(seen, gpus=expected_gpus(plan.spec, self.facts.gpus), uid=user.uid, where=self.host.name)
+        return seen
+
+    def _environment(self, built: Built, started: Started, seen: Seen) -> Environment:
+        plan, spec, identity = self.plan, self.plan.spec, self.identity
+        return Environment(
+            engine="docker",
+            command=self.engine,
+            container=started.id,
+            name=spec.name,
+            user=spec.user.name,
+            uid=spec.user.uid,
+            gid=spec.user.gid,
+            home=spec.user.home,
+            dir="/orch",
+            place=spec.place,
+            workspace="/workspace",
+            env=built.env,
+            python=seen.python,
+            tensorflow=seen.tensorflow,
+            image=plan.recipe.base,
+            image_id=started.image,
+            gpus=seen.gpus,
+            gpus_asked=spec.gpus,
+            port=plan.port,
+            host_keys=(started.host_key,),
+            network=spec.network,
+            person=identity.person.name,
+            project=identity.project.name,
+            folder=identity.folder,
+            spec=spec.digest,
+            deployed=utc_now(),
+            by=caller(),
+            orch=__version__,
+        )
+
+
+def survey_docker(
+    machine: Machine, identity: Identity, environ: Mapping[str, str], *, replace: bool = False
+) -> DockerDeploy:
+    """Ask a host in one exec and plan its deploy; nothing is changed.
+
+    Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
+    """
+    host = machine.host
+    inputs, engine = read_inputs(host, environ), engine_command(host)
+    facts = ask_facts(machine, identity, inputs)
+    check_engine(host, facts)
+    wanted = recipe(base_image(host, facts.gpus), host.settings, inputs)
+    spec = container_spec(host, identity, facts, inputs, wanted.digest)
+    keys = (*machine.client_keys, *inputs.keys)
+    plan = make_plan(host, identity, facts, spec, wanted, keys=keys, replace=replace)
+    return DockerDeploy(host, identity, inputs, facts, plan, engine)
+
+
+def engine_command(host: Host) -> tuple[str, ...]:
+    """Return the words that call the container engine on a host."""
+    return host.settings.engine_command or ("docker",)
+
+
+def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
+    """Ask all that a plan needs to know of a host, in one exec."""
+    host = machine.host
+    values = {
+        "root": host.settings.root,
+        "engine": host.settings.engine,
+        "docker": engine_command(host),
+        "images": _images(host, identity, inputs),
+        "place": on_host(identity.place(host)).text,
+        "volumes": [(v.source, on_host(v.source).text) for v in host.settings.volumes],
+    }
+    answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values, deadline=LOOK_DEADLINE)
+    return Facts(answers.of(SYSTEM), answers.of(GPUS), answers.of(DOCKER), answers.of(PLACE))
+
+
+def _images(host: Host, identity: Identity, inputs: Inputs) -> list[str]:
+    """Return the images to look for: which base it is depends on the GPUs, asked in the same breath."""
+    plain = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}"
+    bases = [host.settings.image] if host.settings.image else [plain, f"{plain}-gpu"]
+    recipes: list[Recipe] = [recipe(base, host.settings, inputs) for base in bases]
+    return [*bases, *(r.tag(identity) for r in recipes)]

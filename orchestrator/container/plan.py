@@ -1,0 +1,207 @@
+"""What a deploy would do: the wanted spec against what the host holds. Pure: it asks and changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from orchestrator.container.difference import Difference, differences
+from orchestrator.container.identity import Identity, check_owner
+from orchestrator.container.image import Recipe, index_has_password
+from orchestrator.container.refusals import check_volumes
+from orchestrator.container.spec import SSH_PORT, ContainerSpec, Facts
+from orchestrator.errors import Busy, Refused
+from orchestrator.facts.docker import Container
+from orchestrator.facts.place import LiveRun
+from orchestrator.inventory import Host
+
+CREATE, REPLACE, BESIDE, START, PROVE, KEEP = "create", "replace", "beside", "start", "prove", "unchanged"
+"""What is done to the container. `beside`: a run lives in the old one; `prove`: a deploy was cut short."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of one host's deploy."""
+
+    spec: ContainerSpec
+    recipe: Recipe
+    tag: str  # the image's name on the host
+    port: int
+    action: str
+    old: Container | None = None  # what has our name now
+    live: tuple[LiveRun, ...] = ()  # in `old`
+    pull: bool = False
+    build: bool = False
+    keys: tuple[str, ...] = ()  # lines of authorized_keys
+    keys_change: bool = False
+    leftovers: tuple[Container, ...] = ()  # replaced before, without a run now
+    changes: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.action == KEEP and not self.keys_change and not self.leftovers
+
+
+def make_plan(
+    host: Host,
+    identity: Identity,
+    facts: Facts,
+    spec: ContainerSpec,
+    recipe: Recipe,
+    *,
+    keys: Sequence[str] = (),
+    replace: bool = False,
+) -> Plan:
+    """Compare what is wanted with what is there.
+
+    Raises ConfigError, Refused, Busy or HostError where the host can't or must not have it.
+    """
+    check_volumes(host, facts.place)
+    old = facts.docker.container(spec.name)
+    if old:
+        _check_ours(host, identity, old)
+    changes = differences(_recorded(old), asdict(spec)) if old else ()
+    live = tuple(r for r in facts.place.live if old and r.container in (old.id, None))
+    action = _action(old, changes, facts, live=bool(live) and not replace)
+    wanted_keys = _keys(facts, keys)
+    tag = recipe.tag(identity)
+    image = facts.docker.images.get(tag)
+    build = action in (CREATE, REPLACE, BESIDE) and not (
+        image and image.labels.get("orch.recipe") == recipe.digest
+    )
+    return Plan(
+        spec=spec,
+        recipe=recipe,
+        tag=tag,
+        port=_port(host, spec, facts, old, action),
+        action=action,
+        old=old,
+        live=live,
+        pull=build and recipe.base not in facts.docker.images,
+        build=build,
+        keys=wanted_keys,
+        keys_change=wanted_keys != facts.place.placed_keys and action in (KEEP, START, PROVE),
+        leftovers=tuple(_leftovers(spec.name, facts)),
+        changes=changes,
+        notes=tuple(_notes(host, spec, wanted_keys, old, live, replace)),
+    )
+
+
+def _check_ours(host: Host, identity: Identity, old: Container) -> None:
+    if not old.ours:
+        raise Refused(
+            f"a container named {old.name} is there that orch did not make, and it is not touched",
+            where=host.name,
+            hint="Rename it, or set another `project` in hosts.ini.",
+        )
+    labels = {key: old.labels.get(f"orch.{key}", "") for key in ("person", "project", "folder")}
+    check_owner(identity, labels, where=host.name)
+
+
+def _recorded(old: Container) -> Mapping[str, Any]:
+    try:
+        found = json.loads(old.labels.get("orch.spec", ""))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _action(old: Container | None, changes: Sequence[Difference], facts: Facts, *, live: bool) -> str:
+    if not old:
+        return CREATE
+    if changes:
+        return BESIDE if live else REPLACE
+    if not old.running:
+        return START
+    return KEEP if _is_recorded(old, facts.place.environment) else PROVE
+
+
+def _is_recorded(old: Container, environment: str | None) -> bool:
+    try:
+        return bool(json.loads(environment or "{}").get("container") == old.id)
+    except (ValueError, AttributeError):
+        return False
+
+
+def _keys(facts: Facts, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return whom the container lets in: whom the account lets in, and the keys given. Each key once."""
+    found: dict[str, str] = {}
+    for line in (*facts.place.account_keys, *keys):
+        found.setdefault(_key_body(line), line)
+    return tuple(found.values())
+
+
+def _key_body(line: str) -> str:
+    """Return the base64 part of an authorized_keys line, which options may precede."""
+    return next((word for word in line.split() if word.startswith("AAAA")), line)
+
+
+def _port(host: Host, spec: ContainerSpec, facts: Facts, old: Container | None, action: str) -> int:
+    """Choose the host's port for sshd. Raises Busy when the wished one is taken."""
+    held = old.labels.get("orch.port", "") if old else ""
+    own = int(held) if held.isdecimal() else None
+    if action in (START, PROVE, KEEP) and own:
+        return own
+    free_soon = {own} if action == REPLACE else set()
+    if spec.ssh_port is not None:
+        _check_port(host, spec.ssh_port, facts, free_soon, old)
+        return spec.ssh_port
+    reserved = {p for c in facts.docker.containers for p in c.ports}
+    taken = (facts.system.ports | set(facts.docker.holders) | reserved) - free_soon
+    if own and own not in taken:
+        return own
+    return next(port for port in range(SSH_PORT, 65536) if port not in taken)
+
+
+def _check_port(
+    host: Host, port: int, facts: Facts, free_soon: set[int | None], old: Container | None
+) -> None:
+    holder = facts.docker.holders.get(port)
+    if port in free_soon or (not holder and port not in facts.system.ports):
+        return
+    by = f"container {holder}" if holder else "another program of the host"
+    place = host.came_from("ssh_port")
+    hint = f"Set ssh_port = auto for {host.name} ({place}), or another port."
+    if old and holder == old.name:
+        hint = f"A run lives in it: wait for its end, or --replace ends it, or set ssh_port = auto ({place})."
+    raise Busy(f"port {port} is taken by {by}", where=host.name, hint=hint)
+
+
+def old_name(name: str, container: str) -> str:
+    """Return what a container is called once another one has taken its place."""
+    return f"{name}-old-{container[:12]}"
+
+
+def _leftovers(name: str, facts: Facts) -> Iterator[Container]:
+    """Yield what was replaced before and has no run now. An unknown container of a run: none is touched."""
+    inside = {run.container for run in facts.place.live}
+    for container in facts.docker.containers:
+        busy = container.id in inside or (None in inside and container.running)
+        if container.ours and not busy and container.name == old_name(name, container.id):
+            yield container
+
+
+def _notes(
+    host: Host,
+    spec: ContainerSpec,
+    keys: Sequence[str],
+    old: Container | None,
+    live: Sequence[LiveRun],
+    replace: bool,
+) -> Iterator[str]:
+    """Yield what a person should know before saying yes."""
+    runs = ", ".join(r.run for r in live)
+    if live and replace:
+        yield f"--replace ends {runs}"
+    elif live and old:
+        yield f"{runs} lives on in the old container, which is removed by a deploy after its end"
+    if not keys:
+        yield "no public key is known: nobody can log in by ssh. Set authorized_keys in hosts.ini"
+    if spec.network == "host":
+        yield "network = host: ports that a run opens are the host's, for everybody who reaches it"
+    if index_has_password(host.settings):
+        yield "pip_index holds a password, which stays readable in the image's history on the host"

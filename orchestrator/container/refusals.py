@@ -1,0 +1,53 @@
+"""What makes a deploy impossible before it begins, each with what to do."""
+
+from __future__ import annotations
+
+from orchestrator.container.spec import Facts
+from orchestrator.errors import ConfigError, HostError, NotPermitted
+from orchestrator.facts.docker import Trouble
+from orchestrator.facts.place import PlaceReport
+from orchestrator.inventory import Host
+
+OLDEST_DOCKER = (19, 3)
+"""The first with `--gpus`, in client and server."""
+
+
+def engine_error(host: Host, trouble: Trouble, account: str) -> HostError:
+    """Return the error for an engine that `account` can't use."""
+    kind = NotPermitted if trouble.kind == "denied" else HostError
+    return kind(trouble.text, where=host.name, hint=trouble.hint.replace("ACCOUNT", account))
+
+
+def check_engine(host: Host, facts: Facts) -> None:
+    """Raise HostError or NotPermitted when the engine can't be used, or is no place for this image."""
+    docker = facts.docker
+    if docker.trouble:
+        raise engine_error(host, docker.trouble, facts.system.user)
+    for what, version in (("client", docker.client), ("server", docker.server)):
+        if version and _numbers(version) < OLDEST_DOCKER:
+            raise HostError(
+                f"the Docker {what} is {version}, and 19.03 is the first that can give GPUs to a container",
+                where=host.name,
+                hint="Update Docker there, or set engine = venv.",
+            )
+    if docker.arch not in (None, "x86_64", "amd64") and not host.settings.image:
+        raise HostError(
+            f"TensorFlow's own images are for x86_64, this host is {docker.arch}",
+            where=host.name,
+            hint="Set `image` to one for it, or engine = venv.",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def check_volumes(host: Host, place: PlaceReport) -> None:
+    """Raise ConfigError when a volume's source is not on the host: Docker would make it, empty and root's."""
+    for source in place.sources:
+        if source.kind == "missing":
+            raise ConfigError(
+                f"volume {source.path} does not exist on {host.name}, or this account may not look there",
+                where=host.came_from("volumes"),
+                hint="Make it there, or correct `volumes`.",
+            )

@@ -1,0 +1,145 @@
+"""Which Python and which TensorFlow a venv on a host is made of. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from orchestrator.container.inputs import Inputs, short_digest
+from orchestrator.container.spec import TENSORFLOW
+from orchestrator.errors import ConfigError, HostError
+from orchestrator.facts.system import Python, SystemReport
+from orchestrator.inventory import Host
+from orchestrator.render import digest
+
+PYTHONS = (
+    # (TensorFlow from, oldest Python, newest Python), as their wheels on PyPI are
+    ((2, 20), (3, 9), (3, 13)),
+    ((2, 16), (3, 9), (3, 12)),
+    ((2, 14), (3, 9), (3, 11)),
+    ((2, 12), (3, 8), (3, 11)),
+    ((2, 8), (3, 7), (3, 10)),
+)
+"""Which Pythons a TensorFlow has wheels for."""
+
+NEWEST = "newest"
+"""The version where none is set and 2.9.3 has no wheel for any Python there."""
+
+CUDA_11 = (
+    "nvidia-cublas-cu11<12",
+    "nvidia-cuda-cupti-cu11<12",
+    "nvidia-cuda-nvrtc-cu11<12",
+    "nvidia-cuda-runtime-cu11<12",
+    "nvidia-cudnn-cu11<9",
+    "nvidia-cufft-cu11<11",
+    "nvidia-curand-cu11<11",
+    "nvidia-cusolver-cu11<12",
+    "nvidia-cusparse-cu11<12",
+)
+"""What a TensorFlow before 2.14 needs for GPUs and its wheel does not bring."""
+
+
+@dataclass(frozen=True)
+class VenvSpec:
+    """Everything that a venv is made of. `env` holds digests of the values."""
+
+    python: str  # path
+    version: tuple[int, ...]
+    tensorflow: tuple[str, ...]  # pip requirements
+    constraints: tuple[str, ...]
+    requirements: tuple[str, ...]
+    pip: bool  # the Python can make a venv with pip by itself; else uv does
+    ca_bundle: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def installation(self) -> str:
+        """What two equal installations share: the name of the folder."""
+        parts = (self.tensorflow, self.constraints, self.requirements)
+        return digest(self.python, str(self.version), *(json.dumps(part) for part in parts))[:12]
+
+    @property
+    def digest(self) -> str:
+        """What two equal specs share."""
+        return digest(json.dumps(asdict(self), sort_keys=True))
+
+
+def venv_spec(host: Host, system: SystemReport, inputs: Inputs, *, gpus: bool) -> VenvSpec:
+    """Choose Python and TensorFlow. Raises ConfigError or HostError when the host has no fitting Python."""
+    version, python = choose(host, system)
+    cpu = not gpus and system.arch in ("x86_64", "amd64")
+    return VenvSpec(
+        python=python.path,
+        version=python.version,
+        tensorflow=_tensorflow(version, cpu=cpu, gpus=gpus),
+        constraints=constraints(version),
+        requirements=(*inputs.requirements, *(["jupyterlab"] if host.settings.jupyter else [])),
+        pip=python.venv,
+        ca_bundle=short_digest(inputs.ca_bundle) if inputs.ca_bundle else None,
+        env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
+    )
+
+
+def choose(host: Host, system: SystemReport) -> tuple[str, Python]:
+    """Return a TensorFlow and a Python for it: as set, else 2.9.3 where it can run, else the newest."""
+    usable = [p for p in system.pythons if p.venv or "uv" in system.tools]
+    if host.settings.python:
+        usable = [_named(host, usable)]
+    wish = host.settings.tensorflow
+    for version in [wish] if wish else [TENSORFLOW, NEWEST]:
+        oldest, newest = span(version)
+        found = [p for p in usable if oldest <= p.version[:2] <= newest]
+        if found:
+            return version, max(found, key=lambda p: p.version)
+    there = ", ".join(".".join(map(str, p.version)) for p in system.pythons) or "none"
+    raise HostError(
+        f"no Python here can run TensorFlow {wish or NEWEST} in a venv (found: {there})",
+        where=host.name,
+        hint="Install python3 with its venv module (Debian: python3-venv), or set `python`.",
+    )
+
+
+def _named(host: Host, usable: Sequence[Python]) -> Python:
+    """Return the Python that the setting names: a path, a name like python3.10, or a version."""
+    wish = host.settings.python or ""
+    for python in usable:
+        version = ".".join(map(str, python.version))
+        name = python.path.rpartition("/")[2]
+        if wish in (python.path, name) or re.match(rf"{re.escape(wish)}(\.|\Z)", version):
+            return python
+    raise ConfigError(
+        f"python = {wish}: {host.name} has no such Python that can make a venv",
+        where=host.came_from("python"),
+        hint="Name a version (3.10), or leave `python` empty.",
+    )
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version; the newest is above all."""
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:2]) or (99,)
+
+
+def span(version: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the oldest and newest Python for a TensorFlow."""
+    for since, oldest, newest in PYTHONS:
+        if numbers(version) >= since:
+            return oldest, newest
+    return (3, 6), (3, 8)
+
+
+def constraints(version: str) -> tuple[str, ...]:
+    """Return what TensorFlow's own metadata does not say (as templates/container/constraints.py does)."""
+    if numbers(version) < (2, 12):
+        return ("numpy<1.24", "protobuf<3.20", "transformers<5")
+    return ("numpy<2", "transformers<5") if numbers(version) < (2, 18) else ()
+
+
+def _tensorflow(version: str, *, cpu: bool, gpus: bool) -> tuple[str, ...]:
+    pin = "" if version == NEWEST else f"=={version}"
+    if cpu:
+        return (f"tensorflow-cpu{pin}",)
+    if gpus and numbers(version) >= (2, 14):
+        return (f"tensorflow[and-cuda]{pin}",)
+    return (f"tensorflow{pin}", *(CUDA_11 if gpus else ()))
