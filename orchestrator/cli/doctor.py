@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -73,50 +72,10 @@ def examine(app: App, hosts: Sequence[Host]) -> tuple[list[Diagnosis], int]:
 
 
 def _checks(app: App, machine: Machine) -> tuple[Check, ...]:
-    """Ask a host all that the checks need in one exec; one more when an image must be looked for."""
-    from orchestrator.container.spec import SSH_PORT, TENSORFLOW, base_image
-    from orchestrator.doctor import Examined, diagnose
-    from orchestrator.facts.docker import DOCKER
-    from orchestrator.facts.gpu import GPUS
-    from orchestrator.facts.place import PLACE
-    from orchestrator.facts.question import ask
-    from orchestrator.facts.system import SYSTEM
-    from orchestrator.facts.tag import TAG
-    from orchestrator.hosts.command import path_word
+    from orchestrator.doctor import diagnose
+    from orchestrator.doctor.ask import look
 
-    host, settings = machine.host, machine.host.settings
-    engine = settings.engine_command or ("docker",)
-    plain = f"tensorflow/tensorflow:{settings.tensorflow or TENSORFLOW}"
-    values = {
-        "root": settings.root,
-        "engine": settings.engine,
-        "docker": engine,
-        "images": [settings.image] if settings.image else [plain, f"{plain}-gpu"],
-        "place": path_word(settings.root).text,
-        "volumes": [(v.source, path_word(v.source).text) for v in settings.volumes],
-        "host": host.name,
-    }
-    before = time.time()
-    answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values)
-    asked = (before, time.time())
-    gpus, docker = answers.of(GPUS), answers.of(DOCKER)
-    image, tag = base_image(host, gpus), None
-    if settings.engine == "docker" and not docker.trouble and image not in docker.images:
-        tag = ask(machine, TAG, values={"image": image, "docker": engine}).of(TAG)
-    return diagnose(
-        Examined(
-            host=host,
-            system=answers.of(SYSTEM),
-            gpus=gpus,
-            docker=docker,
-            place=answers.of(PLACE),
-            image=image,
-            tag=tag,
-            container=_own_container(app, host),
-            first_port=SSH_PORT,
-            asked=asked,
-        )
-    )
+    return diagnose(look(machine, _own_container(app, machine.host)))
 
 
 def _own_container(app: App, host: Host) -> str | None:

@@ -1,4 +1,4 @@
-"""Whether a host can do the job: ordered checks over facts, each with one fix line. Nothing here asks."""
+"""Whether a host can do the job: ordered checks over facts, each with one fix line."""
 
 from __future__ import annotations
 

@@ -44,7 +44,6 @@ class Examined:
     image: str  # the base image that a deploy would use
     tag: TagReport | None = None  # asked only when the image is not on the host
     container: str | None = None  # the name of the caller's own container
-    first_port: int = 2222  # where `ssh_port = auto` begins to look
     asked: tuple[float, float] = (0.0, float("inf"))  # our clock before and after
 
     def set_in(self, setting: str) -> str:

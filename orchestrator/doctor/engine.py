@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orchestrator.container.spec import SSH_PORT
 from orchestrator.doctor.check import Check, Examined, fail, ok, skip, version, warn
 from orchestrator.facts.disk import Disk
 
@@ -98,7 +99,7 @@ def _holder(seen: Examined, port: int) -> str | None:
 
 
 def _ssh_port(seen: Examined) -> Check:
-    wished, first = seen.host.settings.ssh_port, seen.first_port
+    wished, first = seen.host.settings.ssh_port, SSH_PORT
     holder = _holder(seen, wished or first)
     if wished is None:
         said = f"{first} is taken by {holder}, the next free one serves" if holder else f"{first} is free"

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.app import App
-from orchestrator.cli.main import cli
 from orchestrator.errors import NotPermitted, OrchError, Unreachable
 from orchestrator.hosts.fake import FakeMachine
-from orchestrator.inventory import Host
+
+from .calling import Called, call
 
 SYSTEM = """\
 arch\tx86_64
@@ -42,7 +41,7 @@ HAS_IMAGE = f"{DOCKER}\nimage\ttensorflow/tensorflow:2.9.3\t{IMAGE}"
 NO_DOCKER = "missing\tdocker"
 
 Answer = Mapping[str, str] | OrchError
-Run = Callable[..., tuple[int, str, str, list[FakeMachine]]]
+Run = Callable[..., Called]
 
 
 def well(**facts: str) -> dict[str, str]:
@@ -50,33 +49,27 @@ def well(**facts: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the verb over hosts that answer so; returns exit code, stdout, stderr and the machines."""
+def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the verb over hosts that answer so."""
     monkeypatch.setattr("time.time", lambda: 1796054273.0)
 
-    def run(answers: Mapping[str, Answer], *words: str) -> tuple[int, str, str, list[FakeMachine]]:
+    def run(answers: Mapping[str, Answer], *words: str) -> Called:
         (tmp_path / "hosts.ini").write_text("\n".join(answers) + "\n")
-        machines: list[FakeMachine] = []
 
-        def connect(host: Host) -> FakeMachine:
-            answer = answers[host.name]
-            if isinstance(answer, OrchError):
-                raise answer
-            machines.append(FakeMachine(host))
-            machines[-1].answer_facts(**answer)
-            return machines[-1]
+        def prepare(machine: FakeMachine) -> None:
+            answer = answers[machine.host.name]
+            assert isinstance(answer, Mapping)
+            machine.answer_facts(**answer)
 
-        app = App(connect=connect, cwd=tmp_path, environ={}, files=(tmp_path / "hosts.ini",))
-        code = cli.main(["doctor", *words], prog_name="orch", obj=app, standalone_mode=False)
-        said = capsys.readouterr()
-        return code or 0, said.out, said.err, machines
+        away = {name: answer for name, answer in answers.items() if isinstance(answer, OrchError)}
+        return call(tmp_path, "doctor", *words, prepare=prepare, failing=away)
 
     return run
 
 
 def test_one_host_with_every_check_and_the_next_step(doctor: Run) -> None:
-    code, out, err, machines = doctor({"gpu01": well()})
-    assert out.splitlines() == [
+    called = doctor({"gpu01": well()})
+    assert called.out.splitlines() == [
         "gpu01   ready",
         "  ok    reachable   gpu01",
         "  ok    login       ana (1500), Debian GNU/Linux 12, /bin/bash",
@@ -90,36 +83,34 @@ def test_one_host_with_every_check_and_the_next_step(doctor: Run) -> None:
         "  ok    ssh port    auto: 2222 is free",
         "  ok    gpus        no NVIDIA GPU: training runs on the CPU",
     ]
-    assert "next:   orch deploy --hosts gpu01" in err
-    assert code == 0
-    assert len(machines[0].ran) == 1
+    assert "next:   orch deploy --hosts gpu01" in called.err
+    assert called.status == 0
+    assert len(called.machines["gpu01"].ran) == 1
 
 
 def test_a_second_exec_only_where_an_image_must_be_looked_for(doctor: Run) -> None:
-    code, out, _, machines = doctor(
-        {"gpu01": well(docker=DOCKER, tag="status\t1\nsaid\tno such manifest: x")}
-    )
-    assert "FAIL  image" in out
-    assert code == 1
-    assert [m.name for m in machines[0].ran] == ["system+gpu+docker+place", "tag"]
+    called = doctor({"gpu01": well(docker=DOCKER, tag="status\t1\nsaid\tno such manifest: x")})
+    assert "FAIL  image" in called.out
+    assert called.status == 1
+    assert [m.name for m in called.machines["gpu01"].ran] == ["system+gpu+docker+place", "tag"]
 
 
 def test_same_hosts_stand_together_and_show_what_is_not_well(doctor: Run) -> None:
     broken = well(docker=NO_DOCKER)
     hosts: dict[str, Answer] = {"a": well(), "b": broken, "c": well(), "d": broken}
-    code, out, err, _ = doctor(hosts)
-    assert out.splitlines() == [
+    called = doctor(hosts)
+    assert called.out.splitlines() == [
         "a, c   ready",
         "b, d   1 to fix",
         "  FAIL  docker   docker is not installed",
         "                 -> Install Docker (https://docs.docker.com/engine/install), or set engine = venv.",
     ]
-    assert "next:   orch deploy --hosts a,c" in err
-    assert code == 1
+    assert "next:   orch deploy --hosts a,c" in called.err
+    assert called.status == 1
 
 
 def test_with_v_every_check_of_several_hosts(doctor: Run) -> None:
-    out = doctor({"a": well(), "b": well()}, "-v")[1]
+    out = doctor({"a": well(), "b": well()}, "-v").out
     assert out.count("  ok  ") == 22
 
 
@@ -134,15 +125,15 @@ def test_with_v_every_check_of_several_hosts(doctor: Run) -> None:
 def test_exit_codes_of_hosts_that_are_not_reached(
     doctor: Run, answers: Mapping[str, Answer], code: int
 ) -> None:
-    found, out, _, _ = doctor(answers)
-    assert found == code
-    assert "FAIL  reachable" in out
+    called = doctor(answers)
+    assert called.status == code
+    assert "FAIL  reachable" in called.out
 
 
 def test_json(doctor: Run) -> None:
-    code, out, _, _ = doctor({"a": well(docker=NO_DOCKER), "b": Unreachable("timed out")}, "--json")
-    hosts: list[dict[str, Any]] = json.loads(out)
+    called = doctor({"a": well(docker=NO_DOCKER), "b": Unreachable("timed out")}, "--json")
+    hosts: list[dict[str, Any]] = json.loads(called.out)
     assert [(h["host"], h["ok"]) for h in hosts] == [("a", False), ("b", False)]
     assert {"name", "level", "message", "hint"} == set(hosts[0]["checks"][0])
     assert hosts[1]["checks"][0]["level"] == "fail"
-    assert code == 1
+    assert called.status == 1

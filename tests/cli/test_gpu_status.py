@@ -8,14 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from orchestrator.cli.app import App
-from orchestrator.cli.main import cli
 from orchestrator.errors import HostError, LostConnection, NotPermitted, OrchError, Unreachable
 from orchestrator.hosts.fake import FakeMachine
-from orchestrator.inventory import Host
+
+from .calling import Called, call
 
 FIELDS = (
     "index,uuid,name,driver_version,memory.total,memory.used,utilization.gpu,"
@@ -46,44 +44,39 @@ def smi(gpus: str = A100, apps: str = APPS, more: str = PROCS) -> str:
 
 
 Answers = dict[str, str | OrchError]
+Run = Callable[..., Called]
 
 
 @pytest.fixture
-def status(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, list[FakeMachine]]]:
-    """Run the verb over hosts that answer so; returns its exit code, its stdout and the machines."""
+def status(tmp_path: Path) -> Run:
+    """Run the verb over hosts that answer so; a LostConnection comes when the host is asked."""
 
-    def run(answers: Answers, *words: str) -> tuple[int, str, list[FakeMachine]]:
+    def run(answers: Answers, *words: str) -> Called:
         (tmp_path / "hosts.ini").write_text("\n".join(answers) + "\n")
-        machines: list[FakeMachine] = []
 
-        def connect(host: Host) -> FakeMachine:
-            answer = answers[host.name]
-            if isinstance(answer, OrchError) and not isinstance(answer, LostConnection):
-                raise answer
-            machine = FakeMachine(host)
+        def prepare(machine: FakeMachine) -> None:
+            answer = answers[machine.host.name]
             if isinstance(answer, OrchError):
                 machine.answer("gpu", answer)
             else:
                 machine.answer_facts(gpu=answer)
-            machines.append(machine)
-            return machine
 
-        app = App(connect=connect, cwd=tmp_path, environ={}, files=(tmp_path / "hosts.ini",))
-        code = cli.main(["gpu-status", *words], prog_name="orch", obj=app, standalone_mode=False)
-        return code or 0, capsys.readouterr().out, machines
+        away = {
+            name: answer
+            for name, answer in answers.items()
+            if isinstance(answer, OrchError) and not isinstance(answer, LostConnection)
+        }
+        return call(tmp_path, "gpu-status", *words, prepare=prepare, failing=away)
 
     return run
 
 
-Run = Callable[..., tuple[int, str, list[FakeMachine]]]
 DEAD = Unreachable("connection timed out after 10 s", where="gpu02")
 
 
 def test_every_gpu_with_who_uses_it(status: Run) -> None:
-    code, out, _ = status({"gpu01": smi(), "gpu02": DEAD, "cpu": NONE})
-    assert out.replace("█", "#").replace("░", "-").splitlines() == [
+    called = status({"gpu01": smi(), "gpu02": DEAD, "cpu": NONE})
+    assert called.out.replace("█", "#").replace("░", "-").splitlines() == [
         "gpu01   4 x A100-SXM4-40GB",
         "  0   87 %  |########-|   31/40 GB   64 C   310 W   ana: nightly",
         "  2    0 %  |         |   11/40 GB   31 C    52 W   bob: python3 (outside orch, 9 h)",
@@ -92,12 +85,12 @@ def test_every_gpu_with_who_uses_it(status: Run) -> None:
         "gpu02   unreachable: connection timed out after 10 s",
         "cpu     no GPU (nvidia-smi not found)",
     ]
-    assert code == 1
+    assert (called.status, called.err) == (1, "")
 
 
 def test_one_exec_per_host(status: Run) -> None:
-    machines = status({"gpu01": smi(), "cpu": NONE})[2]
-    assert [len(m.ran) for m in machines] == [1, 1]
+    machines = status({"gpu01": smi(), "cpu": NONE}).machines
+    assert [len(m.ran) for m in machines.values()] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -115,11 +108,11 @@ def test_one_exec_per_host(status: Run) -> None:
     ],
 )
 def test_exit_codes(status: Run, answers: Answers, words: list[str], code: int) -> None:
-    assert status(answers, *words)[0] == code
+    assert status(answers, *words).status == code
 
 
 def test_a_driver_that_fails_is_told_with_what_to_do(status: Run) -> None:
-    out = status({"gpu01": smi("Failed to initialize NVML: Driver/library version mismatch")})[1]
+    out = status({"gpu01": smi("Failed to initialize NVML: Driver/library version mismatch")}).out
     assert out.startswith(
         "gpu01   Failed to initialize NVML: Driver/library version mismatch. The driver was"
     )
@@ -128,13 +121,13 @@ def test_a_driver_that_fails_is_told_with_what_to_do(status: Run) -> None:
 def test_a_warning_stands_under_its_host(status: Run) -> None:
     out = status(
         {"gpu01": smi(A100.splitlines()[0] + "\nWARNING: infoROM is corrupted at gpu 0001:00:00.0")}
-    )[1]
+    ).out
     assert out.splitlines()[-1] == "  warning: infoROM is corrupted at gpu 0001:00:00.0"
 
 
 def test_json_has_null_where_a_value_is_absent(status: Run) -> None:
-    code, out, _ = status({"gpu01": smi(), "gpu02": DEAD, "cpu": NONE}, "--json")
-    hosts: list[dict[str, Any]] = json.loads(out)
+    called = status({"gpu01": smi(), "gpu02": DEAD, "cpu": NONE}, "--json")
+    hosts: list[dict[str, Any]] = json.loads(called.out)
     assert [(h["host"], h["state"]) for h in hosts] == [
         ("gpu01", "faulty"),
         ("gpu02", "unreachable"),
@@ -146,11 +139,11 @@ def test_json_has_null_where_a_value_is_absent(status: Run) -> None:
     assert (lost["memory_used_mb"], lost["utilization"], lost["free"]) == (None, None, False)
     assert lost["absent"]["memory.used"] == "[GPU is lost]"
     assert hosts[1]["problem"] == "connection timed out after 10 s"
-    assert code == 1
+    assert called.status == 1
 
 
 def test_a_named_host_without_an_inventory(status: Run) -> None:
-    assert status({"gpu01": smi(), "cpu": NONE}, "cpu")[1] == "cpu   no GPU (nvidia-smi not found)\n"
+    assert status({"gpu01": smi(), "cpu": NONE}, "cpu").out == "cpu   no GPU (nvidia-smi not found)\n"
 
 
 class Rounds:
@@ -165,41 +158,24 @@ class Rounds:
             raise KeyboardInterrupt
 
 
-def test_watch_asks_again_over_the_same_connection(
-    status: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_watch_asks_again_over_the_same_connection_until_ctrl_c(
+    status: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "sleep", Rounds(3))
-    machines: list[FakeMachine] = []
-    keep = FakeMachine.__init__
-
-    def noted(self: FakeMachine, *args: Any, **kwargs: Any) -> None:
-        keep(self, *args, **kwargs)
-        machines.append(self)
-
-    monkeypatch.setattr(FakeMachine, "__init__", noted)
-    with pytest.raises(click.Abort):
-        status({"cpu": NONE}, "--watch", "5")
-    assert [len(m.ran) for m in machines] == [3]
-    assert capsys.readouterr().out.count("cpu   no GPU") == 3
+    called = status({"cpu": NONE}, "--watch", "5")
+    assert called.out.count("cpu   no GPU") == 3
+    assert len(called.machines["cpu"].ran) == 3
+    assert called.status == 130
 
 
-def test_watch_goes_on_when_a_connection_is_lost(
-    status: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watch_shows_a_lost_connection_as_a_row(status: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", Rounds(1))
+    answers: Answers = {"gpu01": LostConnection("the connection went", where="gpu01"), "cpu": NONE}
+    called = status(answers, "--watch", "5")
+    assert called.out.splitlines()[:2] == ["gpu01   connection lost", "cpu     no GPU (nvidia-smi not found)"]
+
+
+def test_watch_with_json_is_a_list_a_line(status: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", Rounds(2))
-    answers: Answers = {"gpu01": LostConnection("the connection was lost", where="gpu01"), "cpu": NONE}
-    with pytest.raises(click.Abort):
-        status(answers, "--watch", "5")
-    out = capsys.readouterr().out
-    assert out.count("gpu01   connection lost") == 2
-    assert out.count("cpu     no GPU") == 2
-
-
-def test_watch_with_json_is_a_list_a_line(
-    status: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", Rounds(2))
-    with pytest.raises(click.Abort):
-        status({"cpu": NONE}, "--watch", "5", "--json")
-    lines = capsys.readouterr().out.splitlines()
+    lines = status({"cpu": NONE}, "--watch", "5", "--json").out.splitlines()
     assert [json.loads(line)[0]["state"] for line in lines] == ["no gpu", "no gpu"]

@@ -1,0 +1,50 @@
+"""What the checks need to know of a host: one exec, and one more when an image must be looked for."""
+
+from __future__ import annotations
+
+import time
+
+from orchestrator.container.spec import TENSORFLOW, base_image
+from orchestrator.doctor.check import Examined
+from orchestrator.facts.docker import DOCKER
+from orchestrator.facts.gpu import GPUS
+from orchestrator.facts.place import PLACE
+from orchestrator.facts.question import ask
+from orchestrator.facts.system import SYSTEM
+from orchestrator.facts.tag import TAG
+from orchestrator.hosts.base import Machine
+from orchestrator.hosts.command import path_word
+
+
+def look(machine: Machine, container: str | None) -> Examined:
+    """Ask a host. `container` is the name of the caller's own, which may hold the port it wants."""
+    host, settings = machine.host, machine.host.settings
+    engine = settings.engine_command or ("docker",)
+    plain = f"tensorflow/tensorflow:{settings.tensorflow or TENSORFLOW}"
+    values = {
+        "root": settings.root,
+        "engine": settings.engine,
+        "docker": engine,
+        "images": [settings.image] if settings.image else [plain, f"{plain}-gpu"],
+        "place": path_word(settings.root).text,
+        "volumes": [(v.source, path_word(v.source).text) for v in settings.volumes],
+        "host": host.name,
+    }
+    before = time.time()
+    answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values)
+    asked = (before, time.time())
+    gpus, docker = answers.of(GPUS), answers.of(DOCKER)
+    image, tag = base_image(host, gpus), None
+    if settings.engine == "docker" and not docker.trouble and image not in docker.images:
+        tag = ask(machine, TAG, values={"image": image, "docker": engine}).of(TAG)
+    return Examined(
+        host=host,
+        system=answers.of(SYSTEM),
+        gpus=gpus,
+        docker=docker,
+        place=answers.of(PLACE),
+        image=image,
+        tag=tag,
+        container=container,
+        asked=asked,
+    )
