@@ -11,7 +11,7 @@ from pathlib import Path
 from . import disk, image, network
 from .client import Client
 from .host import Host
-from .power import CGROUPS, NAMESPACES
+from .power import NAMESPACES, remove_cgroup
 from .shell import LabError, missing_packages, run
 
 
@@ -119,8 +119,7 @@ class Fleet:
             host.destroy(keep_logs=keep_logs)
         for net in network.claimed(self.base, self.name):
             net.remove()
-        for folder in [*CGROUPS.glob(f"*/orch-{self.name}"), *CGROUPS.glob(f"orch-{self.name}")]:
-            folder.rmdir()
+        remove_cgroup(f"/orch-{self.name}")
         if not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)
 

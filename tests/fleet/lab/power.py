@@ -41,7 +41,7 @@ class Power:
         for pid in self._pids():
             run("kill", "-KILL", pid, check=False)
         wait_until(f"{self.name} is off", lambda: not self._pids())
-        self._remove_cgroups()
+        remove_cgroup(self.cgroup)
 
     def is_on(self) -> bool:
         """Whether the host has power."""
@@ -74,11 +74,6 @@ class Power:
         pid = self._init()
         return pid is not None and Path(f"/proc/{pid}/comm").read_text() == "tini\n"
 
-    def _remove_cgroups(self) -> None:
-        name = self.cgroup.strip("/")
-        for top in {*CGROUPS.glob(f"*/{name}"), *CGROUPS.glob(name)}:
-            wait_until(f"{top} is empty", partial(_remove_tree, top))
-
     def run(
         self,
         text: str,
@@ -110,8 +105,15 @@ class Power:
         )
 
 
+def remove_cgroup(path: str) -> None:
+    """Remove a control group and those in it from every hierarchy."""
+    name = path.strip("/")
+    for top in {*CGROUPS.glob(f"*/{name}"), *CGROUPS.glob(name)}:
+        wait_until(f"{top} is empty", partial(_remove_tree, top))
+
+
 def _remove_tree(top: Path) -> bool:
-    """Remove a control group and those in it; False while the kernel still holds one of them."""
+    """Whether all of it could be removed; not while the kernel still holds a process in it."""
     folders = sorted((path for path in [top, *top.rglob("*")] if path.is_dir()), reverse=True)
     try:
         for folder in folders:
