@@ -24,12 +24,10 @@ def put(machine: Machine, data: bytes | BinaryIO, path: str, mode: int) -> None:
         size = source.seek(0, io.SEEK_END) - start
         source.seek(start)
         with machine.stream(_put_script(path, size, mode)) as stream:
-            try:
-                _send(stream, source, size)
-            except LostConnection:
-                if stream.status() is None:  # else it ended by itself, and says why
-                    raise
+            lost = _send(stream, source, size)
             _finish(machine, stream, f"{path} can't be written")
+            if lost:
+                raise lost
 
 
 @contextmanager
@@ -58,11 +56,16 @@ def _put_script(path: str, size: int, mode: int) -> Script:
     )
 
 
-def _send(stream: Stream, source: BinaryIO, size: int) -> None:
-    while size > 0 and (piece := source.read(min(_PIECE, size))):
-        stream.write(piece)
-        size -= len(piece)
-    stream.close_stdin()
+def _send(stream: Stream, source: BinaryIO, size: int) -> LostConnection | None:
+    """Send `size` bytes; an error is returned: the command may have ended by itself and say why."""
+    try:
+        while size > 0 and (piece := source.read(min(_PIECE, size))):
+            stream.write(piece)
+            size -= len(piece)
+        stream.close_stdin()
+    except LostConnection as error:
+        return error
+    return None
 
 
 def get(machine: Machine, path: str, into: BinaryIO) -> None:

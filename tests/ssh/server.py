@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,23 @@ def keygen(path: Path, kind: str = "ed25519", *, passphrase: str = "") -> Path:
     return path
 
 
+@functools.cache
+def _made(kind: str) -> tuple[bytes, str]:
+    """Make one host key of each type in a test run: an RSA key takes a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = keygen(Path(folder, kind), kind)
+        return path.read_bytes(), path.with_suffix(".pub").read_text()
+
+
+def _copied(kind: str, folder: Path) -> Path:
+    private, public = _made(kind)
+    path = folder / f"host_{kind}"
+    path.touch(mode=0o600)
+    path.write_bytes(private)
+    path.with_suffix(".pub").write_text(public)
+    return path
+
+
 def free_port() -> int:
     """Return a TCP port that nobody listens on."""
     with socket.socket() as sock:
@@ -47,7 +66,7 @@ class Server:
         self.authorized = folder / "authorized_keys"
         self.authorized.write_text((folder / "login.pub").read_text())
         self.log = folder / "sshd.log"
-        self.host_keys = [keygen(folder / f"host_{kind}", kind) for kind in KEYS]
+        self.host_keys = [_copied(kind, folder) for kind in KEYS]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *extra: str, host_keys: list[Path] | None = None) -> None:
