@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from orchestrator.errors import HostError, LostConnection, NotPermitted, OrchError, Unreachable
@@ -179,3 +182,28 @@ def test_watch_with_json_is_a_list_a_line(status: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr(time, "sleep", Rounds(2))
     lines = status({"cpu": NONE}, "--watch", "5", "--json").out.splitlines()
     assert [json.loads(line)[0]["state"] for line in lines] == ["no gpu", "no gpu"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # pexpect, while other tests had threads
+def test_watch_draws_in_place_on_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "hosts.ini").write_text("me ansible_connection=local\n")
+    watching = pexpect.spawn(
+        sys.executable,
+        ["-m", "orchestrator", "gpu-status", "--watch", "0.2"],
+        cwd=str(tmp_path),
+        env={
+            **os.environ,
+            "TERM": "xterm",
+            "HOME": str(tmp_path),
+            "ORCH_INVENTORY": str(tmp_path / "hosts.ini"),
+        },
+        timeout=30,
+    )
+    for _ in range(3):
+        watching.expect("every 0.2 s, Ctrl-C ends")
+    watching.expect_exact("\x1b[1A")  # a line up: the block before is drawn over
+    watching.sendintr()
+    watching.expect(pexpect.EOF)
+    assert b"\x1b[?25h" in watching.before  # the cursor is back
+    watching.close()
+    assert watching.exitstatus == 130
