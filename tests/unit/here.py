@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
-from orchestrator.hosts.command import Command, Script
+from orchestrator.hosts.command import Command, Script, lasting
 from orchestrator.inventory import Host
 
 
@@ -22,6 +22,7 @@ class HereStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,
+            start_new_session=True,
         )
         assert self.process.stdin
         assert self.process.stdout
@@ -82,8 +83,7 @@ class Here(Machine):
         return Result(done.returncode, done.stdout, done.stderr)
 
     def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
-        text = command.text if isinstance(command, Script) else command.shell()
-        return HereStream(self.shell, text, self.env)
+        return HereStream(self.shell, lasting(command).text, self.env)
 
     def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
         raise AssertionError("not used")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -178,7 +179,7 @@ def test_a_connection_that_goes_is_said(
     machine: Here, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(self: HereStream, data: bytes) -> None:
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         raise BrokenPipeError
 

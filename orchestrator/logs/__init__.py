@@ -1,0 +1,1 @@
+"""A run's log: followed without losing a byte, shown as lines, and read for its progress."""

@@ -1,0 +1,87 @@
+"""Following a log on a host by byte offset, across every cut of the connection."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+
+from orchestrator.errors import HostError, LostConnection, NotPermitted
+from orchestrator.hosts.base import Machine
+from orchestrator.logs.session import Piece, Position, Session
+
+DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds between tries to connect again; the last one repeats."""
+
+
+@dataclass
+class Following:
+    """How to follow one worker's log. `told` hears what a person should know, a line each.
+
+    `directory` is the worker's folder on the host. `lines` starts so many lines before the end instead of
+    at `position`. Without `live` the log as it is now is all. `patience`: seconds a host may stay away.
+    The machine given stays the caller's; those made by `reconnect` are closed here.
+    """
+
+    machine: Machine
+    reconnect: Callable[[], Machine]
+    directory: str
+    position: Position = field(default_factory=Position)
+    lines: int | None = None
+    live: bool = True
+    told: Callable[[str], None] = lambda line: None
+    patience: float = float("inf")
+    sleep: Callable[[float], None] = time.sleep
+
+    def pieces(self) -> Generator[Piece, None, None]:
+        """Yield the log until its run has ended and all of it was delivered; `position` is kept current.
+
+        Close it to stop earlier: nothing is left on the host.
+        Raises LostConnection when the host stays away for longer than `patience`, HostError when the log
+        can't be read, NotPermitted when the host no longer lets us in.
+        """
+        given = self.machine
+        complete = False
+        try:
+            while not complete:
+                try:
+                    complete = yield from self._once()
+                except LostConnection:
+                    self._connect_again(given)
+        finally:
+            if self.machine is not given:
+                self.machine.close()
+
+    def _once(self) -> Generator[Piece, None, bool]:
+        """Follow over the present connection; return whether the log is complete, else it starts anew."""
+        session = Session(self.directory, self.position, self.lines, self.live)
+        with session.open(self.machine) as stream:
+            for piece in session.pieces(stream):
+                self.position, self.lines = session.position, None
+                yield piece
+        return session.complete
+
+    def _connect_again(self, given: Machine) -> None:
+        host, began = self.machine.host.name, time.monotonic()
+        self.told(f"{host}: connection lost, connecting again")
+        for delay in _delays():
+            if self.machine is not given:
+                self.machine.close()
+            self.sleep(delay)
+            try:
+                self.machine = self.reconnect()
+                break
+            except NotPermitted:
+                raise
+            except HostError as error:
+                if time.monotonic() - began > self.patience:
+                    raise LostConnection(f"away for more than {self.patience:.0f} s", where=host) from error
+        self.told(f"{host}: connected again, going on at byte {self.position.offset}")
+
+
+def _delays() -> Iterator[float]:
+    """Yield the waits, each shortened at random, so that many hosts are not asked in one moment."""
+    yield from (delay * random.uniform(0.5, 1.0) for delay in DELAYS)
+    while True:
+        yield DELAYS[-1] * random.uniform(0.5, 1.0)

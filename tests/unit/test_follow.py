@@ -1,0 +1,354 @@
+"""Following a log on real shells: every byte once, in order; it ends with the run and leaves nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import HostError, LostConnection, NotPermitted, Unreachable
+from orchestrator.logs import session as sessions
+from orchestrator.logs.follow import Following
+from orchestrator.logs.session import Piece, Position
+from tests.unit.here import Here, HereStream
+
+BUSYBOX_TOOLS = ("cat", "find", "sh", "sleep", "stat", "tail", "true", "wc")
+
+
+@pytest.fixture(params=["dash", "busybox"])
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Here:
+    """A host whose shell and tools are those of Debian, or of busybox alone."""
+    if request.param != "busybox":
+        return Here(tmp_path, request.param)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    busybox = shutil.which("busybox")
+    assert busybox, "these tests need busybox"
+    for name in BUSYBOX_TOOLS:
+        (tools / name).symlink_to(busybox)
+    (tools / "flock").symlink_to(shutil.which("flock") or "")
+    return Here(tmp_path, busybox, "sh", path=str(tools))
+
+
+class Worker:
+    """A worker's folder as a supervisor keeps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder, folder / "training.log"
+        folder.mkdir(parents=True)
+        self.held = (folder / "lock").open("w")
+        fcntl.flock(self.held, fcntl.LOCK_EX)
+        self.state()
+
+    def state(self, **fields: object) -> None:
+        part = self.folder / "state.json.part"
+        part.write_text(json.dumps({"state": "running", **fields}) + "\n")
+        part.rename(self.folder / "state.json")
+
+    def write(self, data: bytes) -> None:
+        with self.log.open("ab") as out:
+            out.write(data)
+
+    def end(self) -> None:
+        self.state(ended=1.5)
+        self.held.close()
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    made = Worker(tmp_path / "it's a run" / "gpu01")
+    yield made
+    made.held.close()
+
+
+def never() -> Here:
+    raise AssertionError("there was no need to connect again")
+
+
+def follow(machine: Here, worker: Worker, **how: object) -> Following:
+    return Following(machine, how.pop("reconnect", never), str(worker.folder), **how)  # type: ignore[arg-type]
+
+
+def collected(following: Following) -> bytes:
+    return b"".join(piece.data for piece in following.pieces())
+
+
+def left_over(worker: Worker) -> list[str]:
+    """Return the command lines of processes that still have to do with the log."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if int(place.parent.name) != os.getpid() and "s a run/gpu01" in words:
+            found.append(words)
+    return found
+
+
+def soon(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_log_that_is_complete_is_delivered_whole(machine: Here, worker: Worker) -> None:
+    log = os.urandom(5_000_000)
+    worker.write(log)
+    worker.end()
+    assert collected(follow(machine, worker)) == log
+    assert collected(follow(machine, worker, position=Position("", 4_999_990))) == log[-10:]
+    soon(lambda: not left_over(worker))
+
+
+def test_an_empty_log_ends(machine: Here, worker: Worker) -> None:
+    worker.write(b"")
+    worker.end()
+    assert collected(follow(machine, worker)) == b""
+
+
+def test_a_log_is_followed_as_it_grows_and_ends_with_its_run(machine: Here, worker: Worker) -> None:
+    """It isn't there at first; its last bytes are written in the moment of the end."""
+
+    def train() -> None:
+        time.sleep(0.3)
+        for number in range(200):
+            worker.write(b"%d\n" % number * 50)
+            time.sleep(0.003)
+        worker.write(b"last words without a line end")
+        worker.end()
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    said = collected(follow(machine, worker))
+    thread.join()
+    assert said == worker.log.read_bytes()
+
+
+def test_lines_come_at_once(worker: Worker, tmp_path: Path) -> None:
+    worker.write(b"begin\n")
+    late = []
+    pieces = follow(Here(tmp_path, "dash"), worker).pieces()
+    while next(pieces).data != b"begin\n":
+        pass
+    time.sleep(0.3)  # until tail watches
+    for _ in range(20):
+        began = time.monotonic()
+        worker.write(b"x\n")
+        assert next(pieces).data == b"x\n"
+        late.append(time.monotonic() - began)
+        time.sleep(0.02)
+    pieces.close()
+    assert sorted(late)[10] < 0.02
+
+
+def test_leaving_leaves_no_process(machine: Here, worker: Worker) -> None:
+    worker.write(b"begin\n")
+    pieces = follow(machine, worker).pieces()
+    assert next(pieces) == Piece(0, b"")
+    assert next(pieces).data == b"begin\n"
+    assert left_over(worker)
+    pieces.close()
+    soon(lambda: not left_over(worker))
+
+
+def test_leaving_while_there_is_no_log_leaves_no_process(machine: Here, worker: Worker) -> None:
+    following = follow(machine, worker)
+    stream = sessions.Session(following.directory, Position(), None, True).open(machine)
+    soon(lambda: bool(left_over(worker)))
+    stream.close()
+    soon(lambda: not left_over(worker))
+
+
+def test_a_supervisor_that_is_gone_ends_it(machine: Here, worker: Worker) -> None:
+    worker.write(b"x")
+    worker.held.close()  # the lock is free, and nothing says how it ended
+    assert collected(follow(machine, worker)) == b"x"
+
+
+def test_the_lock_is_not_touched_before_the_supervisor_has_it(machine: Here, worker: Worker) -> None:
+    """A shared lock at the wrong moment would make the launch fail."""
+    (worker.folder / "state.json").unlink()
+    worker.held.close()
+    (worker.folder / "worker.json").write_text("{}")
+    worker.write(b"x")
+    pieces = follow(machine, worker).pieces()
+    assert [next(pieces).data, next(pieces).data] == [b"", b"x"]
+    trace = time.monotonic() + 2.5
+    while time.monotonic() < trace:
+        with (worker.folder / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    then = time.time() - 120
+    os.utime(worker.folder / "worker.json", (then, then))  # it never came
+    assert list(pieces) == []
+
+
+def test_the_last_lines(machine: Here, worker: Worker) -> None:
+    worker.write(b"one\ntwo\nthree\nfour")
+    for lines, wanted in ((2, b"three\nfour"), (0, b""), (9, b"one\ntwo\nthree\nfour")):
+        pieces = list(follow(machine, worker, lines=lines, live=False).pieces())
+        assert b"".join(p.data for p in pieces) == wanted
+        assert pieces[0].offset == len(b"one\ntwo\nthree\nfour") - len(wanted)
+
+
+def test_a_log_as_it_is_now(machine: Here, worker: Worker) -> None:
+    worker.write(b"x" * 100_000)
+    stop = threading.Event()
+
+    def grow() -> None:
+        while not stop.wait(0.001):
+            worker.write(b"y" * 1000)
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    said = collected(follow(machine, worker, live=False))
+    stop.set()
+    thread.join()
+    log = worker.log.read_bytes()
+    assert len(log) >= len(said) >= 100_000
+    assert log.startswith(said)
+
+
+def test_a_login_shell_s_noise_is_no_log(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.write(b"log\n")
+    worker.end()
+    real = HereStream.__init__
+    monkeypatch.setattr(
+        HereStream, "__init__", lambda self, shell, text, env: real(self, shell, "echo Welcome;" + text, env)
+    )
+    assert collected(follow(machine, worker)) == b"log\n"
+
+
+@pytest.mark.parametrize("how", ["truncated", "replaced"])
+def test_a_new_file_is_noticed(machine: Here, worker: Worker, how: str) -> None:
+    worker.write(b"old " * 1000)
+    pieces = follow(machine, worker).pieces()
+    assert b"".join(next(pieces).data for _ in range(2)) == b"old " * 1000
+    if how == "truncated":
+        os.truncate(worker.log, 0)
+    else:
+        worker.log.rename(worker.folder / "training.log.1")
+    worker.write(b"new")
+    said = b""
+    for piece in pieces:
+        said = b"" if piece.fresh else said
+        assert not piece.fresh or piece.offset == 0
+        said += piece.data
+        if said == b"new" and how:
+            worker.end()
+            how = ""
+    assert said == b"new"
+
+
+def test_a_log_one_may_not_read_is_said(machine: Here, worker: Worker) -> None:
+    worker.log.mkdir()  # root may read any file, but no folder
+    with pytest.raises(HostError, match=r"here: the log can't be read: it is not a file"):
+        collected(follow(machine, worker))
+
+
+def test_a_run_that_is_gone_is_said(machine: Here, worker: Worker) -> None:
+    shutil.rmtree(worker.folder)
+    with pytest.raises(HostError, match="here: the log can't be read: the run is gone"):
+        collected(follow(machine, worker))
+
+
+class Cutting(HereStream):
+    """A connection that goes after some bytes, anywhere."""
+
+    cuts: Iterator[int] = iter(())
+
+    def __init__(self, shell: tuple[str, ...], text: str, env: dict[str, str]) -> None:
+        super().__init__(shell, text, env)
+        self.left = next(self.cuts, 1 << 60)
+
+    def read(self, size: int = 65536, timeout: float | None = None) -> bytes | None:
+        if self.left <= 0:
+            raise LostConnection("cut")
+        data = super().read(min(size, self.left), timeout)
+        self.left -= len(data or b"")
+        return data
+
+
+def test_no_byte_is_lost_or_doubled_across_cuts(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.unit.here.HereStream", Cutting)
+    monkeypatch.setattr(Cutting, "cuts", iter([10, 60, 90, 200, 5000, 65536, 70, 300_000, 100_000]))
+    heard: list[str] = []
+    waited: list[float] = []
+    tries = iter([Unreachable("no"), HostError("banner"), None])
+
+    def reconnect() -> Here:
+        problem = next(tries, None)
+        if problem:
+            raise problem
+        return machine
+
+    def train() -> None:
+        for number in range(300):
+            worker.write(b"%d\r\n" % number * 400)
+            time.sleep(0.001)
+        worker.end()
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    following = follow(machine, worker, reconnect=reconnect, told=heard.append, sleep=waited.append)
+    said = bytearray()
+    for piece in following.pieces():
+        assert piece.offset == len(said)
+        said += piece.data
+    thread.join()
+    assert bytes(said) == worker.log.read_bytes()
+    assert len(heard) == 18
+    assert heard[0] == "here: connection lost, connecting again"
+    assert heard[1] == "here: connected again, going on at byte 0"
+    assert len(waited) == 11
+    assert waited[0] < waited[1] < waited[2] < 2.1
+    soon(lambda: not left_over(worker))
+
+
+def test_a_host_that_stays_away_is_given_up_in_the_end(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Away(Here):
+        def stream(self, *args: object, **kwargs: object) -> HereStream:
+            raise LostConnection("gone", where="here")
+
+    def reconnect() -> Here:
+        raise Unreachable("timed out", where="here")
+
+    following = follow(Away(worker.folder), worker, reconnect=reconnect, patience=-1, sleep=lambda s: None)
+    with pytest.raises(LostConnection, match="here: away for more than"):
+        collected(following)
+
+    def refused() -> Here:
+        raise NotPermitted("host key changed", where="here")
+
+    with pytest.raises(NotPermitted):
+        collected(follow(Away(worker.folder), worker, reconnect=refused, sleep=lambda s: None))
+
+
+def test_a_connection_that_fell_silent_counts_as_lost(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.write(b"x")
+    monkeypatch.setattr(sessions, "SILENCE", 0.3)
+    heard: list[str] = []
+
+    def reconnect() -> Here:
+        worker.end()
+        return machine
+
+    following = follow(machine, worker, reconnect=reconnect, told=heard.append, sleep=lambda s: None)
+    assert collected(following) == b"x"
+    assert heard[0] == "here: connection lost, connecting again"
