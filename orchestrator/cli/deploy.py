@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, host_arguments, pass_app
-from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.container.deploy import Deploy, Ready
@@ -35,6 +34,7 @@ def command(
       orch deploy --hosts gpu01
       orch deploy --dry-run -v gpu01
     """
+    from orchestrator.cli.asking import ask
     from orchestrator.container.deploy import survey
 
     chosen = app.changed(hosts, exclude)
@@ -44,7 +44,7 @@ def command(
     failed = [o for o in outcomes if o.error]
     if dry_run or not todo:
         return app.close(outcomes)
-    _ask(app, yes)
+    ask(app, yes, "a deploy changes things")
     done = _carry_out(app, todo)
     if any(o.value for o in done):
         word = ",".join(o.host.name for o in done if o.value)
@@ -74,22 +74,17 @@ def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool)
                 click.echo(f"\n---- {deploy.host.name}: {name}\n{text.rstrip()}")
 
 
-def _ask(app: App, yes: bool) -> None:
-    if yes:
-        return
-    if not app.interactive():
-        raise UsageError("a deploy changes things, and there is no terminal to ask on", hint="Add --yes.")
-    if not click.confirm("Go on?", default=True, err=True):
-        raise click.Abort
-
-
 def _carry_out(app: App, todo: Sequence[Deploy]) -> list[Outcome[Ready]]:
     """Do all of them at once, each with its lines of progress, and its outcome as it comes."""
+    from orchestrator.cli.ending import end_runs
+
     by_name = {d.host.name: d for d in todo}
     began = time.monotonic()
 
     def work(machine: Machine) -> Ready:
-        return by_name[machine.host.name].carry_out(machine, _teller(app, machine.host.name))
+        deploy = by_name[machine.host.name]
+        end_runs(app, machine, deploy.ending, "orch deploy --replace")
+        return deploy.carry_out(machine, _teller(app, machine.host.name))
 
     def told(outcome: Outcome[Ready]) -> None:
         if outcome.value:

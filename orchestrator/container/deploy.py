@@ -14,6 +14,7 @@ from orchestrator.container.build import Told
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import identity_of
 from orchestrator.container.proof import Seen
+from orchestrator.facts.place import LiveRun
 from orchestrator.hosts.base import Machine
 from orchestrator.inventory import Host
 
@@ -48,6 +49,10 @@ class Deploy(Protocol):
     @property
     def unchanged(self) -> Environment | None:
         """What is deployed, when nothing is to be done."""
+
+    @property
+    def ending(self) -> tuple[LiveRun, ...]:
+        """Runs that it ends: only with --replace."""
 
     @property
     def rendered(self) -> Iterable[tuple[str, str]]:

@@ -12,7 +12,7 @@ from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, on_host
 from orchestrator.container.image import Recipe, recipe
 from orchestrator.container.inputs import Inputs, read_inputs
-from orchestrator.container.plan import KEEP, Plan, make_plan
+from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
@@ -22,7 +22,7 @@ from orchestrator.container.telling import head_line, plan_lines
 from orchestrator.errors import OrchError
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.gpu import GPUS
-from orchestrator.facts.place import PLACE
+from orchestrator.facts.place import PLACE, LiveRun
 from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM
 from orchestrator.hosts.base import Machine
@@ -55,6 +55,11 @@ class DockerDeploy:
     def unchanged(self) -> Environment | None:
         """What is deployed, when nothing is to be done."""
         return Environment.parse(self.facts.place.environment or "") if self.plan.unchanged else None
+
+    @property
+    def ending(self) -> tuple[LiveRun, ...]:
+        """Runs that live in what is replaced."""
+        return self.plan.live if self.plan.action == REPLACE else ()
 
     @property
     def rendered(self) -> Iterator[tuple[str, str]]:

@@ -63,9 +63,9 @@ def make_plan(
     check_volumes(host, facts.place)
     old = facts.docker.container(spec.name)
     if old:
-        _check_ours(host, identity, old)
+        check_ours(host, identity, old)
     changes = differences(_recorded(old), asdict(spec)) if old else ()
-    live = tuple(r for r in facts.place.live if old and r.container in (old.id, None))
+    live = facts.place.inside(old.id) if old and old.running else ()
     action = _action(old, changes, facts, live=bool(live) and not replace)
     wanted_keys = _keys(facts, keys)
     tag = recipe.tag(identity)
@@ -91,7 +91,8 @@ def make_plan(
     )
 
 
-def _check_ours(host: Host, identity: Identity, old: Container) -> None:
+def check_ours(host: Host, identity: Identity, old: Container) -> None:
+    """Raise Refused when a container of our name is not ours: another tool's, person's or project's."""
     if not old.ours:
         raise Refused(
             f"a container named {old.name} is there that orch did not make, and it is not touched",
@@ -177,11 +178,10 @@ def old_name(name: str, container: str) -> str:
 
 
 def _leftovers(name: str, facts: Facts) -> Iterator[Container]:
-    """Yield what was replaced before and has no run now. An unknown container of a run: none is touched."""
-    inside = {run.container for run in facts.place.live}
+    """Yield what was replaced before and has no run now."""
     for container in facts.docker.containers:
-        busy = container.id in inside or (None in inside and container.running)
-        if container.ours and not busy and container.name == old_name(name, container.id):
+        idle = not (container.running and facts.place.inside(container.id))
+        if container.ours and idle and container.name == old_name(name, container.id):
             yield container
 
 

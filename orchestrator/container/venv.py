@@ -17,7 +17,7 @@ from orchestrator.container.spec import wanted_gpus
 from orchestrator.container.telling import gpus_words
 from orchestrator.container.venv_spec import VenvSpec, venv_spec
 from orchestrator.facts.gpu import GPUS, GpuReport
-from orchestrator.facts.place import PLACE, PlaceReport
+from orchestrator.facts.place import PLACE, LiveRun, PlaceReport
 from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM, SystemReport
 from orchestrator.hosts.base import Machine
@@ -77,6 +77,8 @@ class VenvDeploy:
         environment = recorded(self.place)
         same = environment and environment.engine == "venv" and environment.spec == self.spec.digest
         return environment if same and self._installed else None
+
+    ending: tuple[LiveRun, ...] = ()  # none: a run keeps the venv that it began in
 
     @property
     def rendered(self) -> Iterator[tuple[str, str]]:

@@ -40,8 +40,15 @@ class PlaceReport:
     account_keys: tuple[str, ...] = ()  # lines of the account's own authorized_keys
     placed_keys: tuple[str, ...] = ()  # lines of the container's
     sources: tuple[Source, ...] = ()
-    live: tuple[LiveRun, ...] = ()
+    live: tuple[LiveRun, ...] = ()  # by the locks in P
+    processes: tuple[LiveRun, ...] = ()  # by their supervisors' command lines, whoever's, in containers
     venvs: tuple[str, ...] = ()  # marks of whole installations: P/venv/<digest>/whole
+
+    def inside(self, container: str) -> tuple[LiveRun, ...]:
+        """Return the runs that live in a container; one that has named none yet may be in it."""
+        locked = [r for r in self.live if r.container in (container, None)]
+        known = {r.run for r in locked}
+        return (*locked, *(r for r in self.processes if r.container == container and r.run not in known))
 
 
 def parse(section: Section) -> PlaceReport:
@@ -57,6 +64,7 @@ def parse(section: Section) -> PlaceReport:
         placed_keys=keys(lines.texts("placed-key")),
         sources=tuple(Source(w, p, k) for w, p, k, *_ in lines.all("volume", 3)),
         live=tuple(_live(run, state) for run, state, *_ in lines.all("live", 2)),
+        processes=tuple(LiveRun(run, container) for run, container, *_ in lines.all("process", 2)),
         venvs=tuple(lines.texts("venv")),
     )
 

@@ -40,7 +40,9 @@ def nvidia():
     """Return the UUIDs that nvidia-smi lists."""
     try:
         command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30)
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
     lines = done.stdout.decode("utf-8", "replace").splitlines()

@@ -1,0 +1,18 @@
+"""The one question before something is changed."""
+
+from __future__ import annotations
+
+import click
+
+from orchestrator.cli.app import App
+from orchestrator.errors import UsageError
+
+
+def ask(app: App, yes: bool, what: str) -> None:
+    """Ask whether to go on. Raises UsageError without a terminal and without --yes, Abort on no."""
+    if yes:
+        return
+    if not app.interactive():
+        raise UsageError(f"{what}, and there is no terminal to ask on", hint="Add --yes.")
+    if not click.confirm("Go on?", default=True, err=True):
+        raise click.Abort

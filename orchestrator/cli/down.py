@@ -1,0 +1,54 @@
+"""orch down: stop and remove the project's container; runs and data stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.app import App, host_arguments, pass_app
+
+if TYPE_CHECKING:
+    from orchestrator.hosts.base import Machine
+
+
+@click.command("down")
+@host_arguments
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.option("--replace", is_flag=True, help="End runs that live in it.")
+@pass_app
+def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool, replace: bool) -> int:
+    """Stop and remove the container of this project on hosts; what runs wrote, and your data, stay.
+
+    \b
+      orch down --hosts gpu01
+    """
+    from orchestrator.cli.asking import ask
+    from orchestrator.cli.ending import end_runs
+    from orchestrator.container.down import survey_down, take_down
+    from orchestrator.container.identity import identity_of
+
+    chosen = app.changed(hosts, exclude)
+    outcomes = app.each(chosen, lambda m: survey_down(m, identity_of(m.host, app.cwd), replace=replace))
+    for outcome in outcomes:
+        if outcome.value and outcome.value.nothing:
+            click.echo(f"{outcome.host.name}   nothing is deployed here")
+        elif outcome.value:
+            app.say(outcome.host.name)
+            for line in outcome.value.lines:
+                app.say(line)
+    todo = {o.host.name: o.value for o in outcomes if o.value and not o.value.nothing}
+    if not todo:
+        return app.close(outcomes)
+    ask(app, yes, "a down removes containers")
+
+    def work(machine: Machine) -> None:
+        down = todo[machine.host.name]
+        end_runs(app, machine, down.live, "orch down --replace")
+        take_down(machine, down)
+
+    done = app.each([d.host for d in todo.values()], work)
+    for result in done:
+        if not result.error:
+            click.echo(f"{result.host.name}   down; runs and data are in {todo[result.host.name].place.path}")
+    return app.close([*(o for o in outcomes if o.host.name not in todo), *done])

@@ -1,0 +1,73 @@
+"""orch ssh-config: stanzas for ~/.ssh/config that reach the containers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.errors import OrchError
+
+if TYPE_CHECKING:
+    from orchestrator.container.engine import Environment
+    from orchestrator.hosts.base import Machine
+
+
+@click.command("ssh-config")
+@host_arguments
+@pass_app
+def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...]) -> int:
+    """Print stanzas for ~/.ssh/config, so that ssh, scp, rsync and editors reach the containers.
+
+    The containers' host keys are pinned in a known_hosts file of orch's own.
+
+    \b
+      orch ssh-config >> ~/.ssh/config
+      ssh orch-mnist-gpu01
+    """
+    from orchestrator.container.ssh_stanza import known_hosts_lines, stanza
+    from orchestrator.inventory.find import config_folder
+
+    outcomes = app.each(app.looked_at(hosts, exclude), lambda machine: _environment(app, machine))
+    known_hosts = config_folder(app.environ) / "known_hosts"
+    found = [(o.host, o.value) for o in outcomes if o.value]
+    _pin(known_hosts, [line for host, env in found for line in known_hosts_lines(host, env)])
+    click.echo("\n".join(stanza(host, env, known_hosts) for host, env in found), nl=False)
+    return app.close(outcomes)
+
+
+def _environment(app: App, machine: Machine) -> Environment:
+    from orchestrator.cli.runs import environment_of
+    from orchestrator.container.engine import Environment
+    from orchestrator.container.identity import identity_of
+
+    host = machine.host
+    text = environment_of(machine, identity_of(host, app.cwd).place(host))
+    try:
+        environment = Environment.parse(text)
+    except ValueError as error:
+        raise OrchError(f"environment.json can't be read: {error}", where=host.name) from error
+    if environment.port is None:
+        raise OrchError(
+            f"engine {environment.engine} has no sshd of its own", where=host.name, hint="Use the host's."
+        )
+    return environment
+
+
+def _pin(path: Path, lines: list[str]) -> None:
+    """Put the lines in the file, in place of older ones of the same names."""
+    names = {line.split(" ", 1)[0] for line in lines}
+    try:
+        old = path.read_text().splitlines() if path.exists() else []
+        kept = [line for line in old if line.split(" ", 1)[0] not in names]
+        if not lines or [*kept, *lines] == old:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_text("".join(f"{line}\n" for line in [*kept, *lines]))
+        os.replace(part, path)
+    except OSError as error:
+        raise OrchError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,97 @@
+"""Taking away what a deploy made: the project's containers, or its venv. Runs and data stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from orchestrator.container.deploy import caller
+from orchestrator.container.docker import engine_command
+from orchestrator.container.identity import Identity, on_host
+from orchestrator.container.plan import check_ours
+from orchestrator.container.refusals import engine_error
+from orchestrator.errors import Busy
+from orchestrator.facts.docker import DOCKER, Container, DockerReport
+from orchestrator.facts.place import PLACE, LiveRun, PlaceReport
+from orchestrator.facts.question import ask
+from orchestrator.hosts.base import Machine
+from orchestrator.hosts.command import Script
+from orchestrator.inventory import Host
+from orchestrator.render import render
+
+DEADLINE = 300.0
+"""Seconds to stop: a supervisor's grace is 30, and the engine waits 45 for each container."""
+
+
+@dataclass(frozen=True)
+class Down:
+    """What would go from one host."""
+
+    host: Host
+    place: PlaceReport
+    containers: tuple[Container, ...]
+    live: tuple[LiveRun, ...]
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is deployed."""
+        return not (self.containers or self.place.environment or self.place.venvs)
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Yield what would be done."""
+        for container in self.containers:
+            yield f"  container  remove   {container.name}"
+        if self.place.venvs:
+            yield f"  venv       remove   {self.place.path}/venv"
+        for run in self.live:
+            yield f"  run        end      {run.run}"
+
+
+def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) -> Down:
+    """Ask in one exec what there is. Raises Busy when a run lives and `replace` is not given."""
+    host = machine.host
+    values = {"docker": engine_command(host), "place": on_host(identity.place(host)).text, "volumes": []}
+    if host.settings.engine == "venv":
+        place = ask(machine, PLACE, values=values).of(PLACE)
+        containers: tuple[Container, ...] = ()
+        live = place.live
+    else:
+        answers = ask(machine, DOCKER, PLACE, values=values)
+        docker, place = answers.of(DOCKER), answers.of(PLACE)
+        if docker.trouble:
+            raise engine_error(host, docker.trouble, host.user or "ACCOUNT")
+        containers = tuple(_ours(host, identity, docker))
+        found = (run for c in containers if c.running for run in place.inside(c.id))
+        live = tuple(dict.fromkeys(found))
+    if live and not replace:
+        runs = ", ".join(r.run for r in live)
+        raise Busy(
+            f"{runs} lives",
+            where=host.name,
+            hint="Wait for its end, or `orch stop` it, or: orch down --replace",
+        )
+    return Down(host, place, containers, live)
+
+
+def _ours(host: Host, identity: Identity, docker: DockerReport) -> Iterator[Container]:
+    """Yield the project's containers: the one that is entered, and those that it took the place of."""
+    name = identity.container
+    for container in docker.containers:
+        if container.name == name:
+            check_ours(host, identity, container)
+            yield container
+        elif container.ours and container.name.startswith(f"{name}-old-"):
+            yield container
+
+
+def take_down(machine: Machine, down: Down) -> None:
+    """Stop and remove. Raises HostError with the engine's words when something is still there."""
+    text = render(
+        "container/down.sh.j2",
+        engine=engine_command(down.host),
+        place=down.place.path,
+        containers=[c.id for c in down.containers],
+        by=caller(),
+    )
+    machine.ask(Script("down", text), deadline=DEADLINE)
