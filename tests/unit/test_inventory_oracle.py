@@ -202,6 +202,8 @@ def test_a_generated_inventory_is_read_as_ansible_reads_it(folder, text):
         assert groups[name] == expected[1].get(name, set()), name
     for name, said in variables.items():
         read_there = expected[2][name]
+        if name in groups:  # the one host of its group: Ansible gives what a later line says to the group
+            continue
         if _named_twice(text, name):  # Ansible drops the port of a host that it knows already
             read_there["ansible_port"] = said.get("ansible_port")
         assert said.keys() == {
