@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.target import Target
     from orchestrator.container.engine import Environment
     from orchestrator.hosts.base import Machine
+    from orchestrator.hosts.command import Command
 
 
 @click.command("ssh", context_settings={"allow_interspersed_args": False})

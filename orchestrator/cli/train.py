@@ -217,7 +217,7 @@ def _tell(app: App, order: Order, bundle: Bundle, launched: Launched, new: bool,
     app.say(_code_line(bundle, new))
     click.echo(f"run     {spec.run} on {launched.host}{gpus_named(launched.indices)}")
     word = spec.name or spec.run
-    if not manner.wait:
+    if not manner.wait and not launched.state.get("ended"):
         app.say(f"next:   orch tail {word}      orch ps      orch stop {word}")
 
 

@@ -1,0 +1,158 @@
+"""orch tail: the log of a run, live, until the run ends."""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.errors import INTERRUPTED, OK, OrchError
+
+if TYPE_CHECKING:
+    from orchestrator.cli.runs import FoundRun, Worker
+    from orchestrator.logs.follow import Following
+    from orchestrator.run.status import Status
+
+LAST = 10
+"""Lines of the log's end that `orch tail` begins with when it is shown without -n."""
+
+_AHEAD = 64
+"""Pieces read ahead of what is shown: memory does not grow with the log."""
+
+
+@click.command("tail")
+@host_options
+@click.option("-n", "--lines", type=click.IntRange(0), help="Begin so many lines before the end.")
+@click.option("--no-follow", is_flag=True, help="Show what is there and end.")
+@click.option("--raw", is_flag=True, help="The file's bytes as they are (one worker).")
+@click.argument("word", required=False, metavar="[RUN]")
+@pass_app
+def command(
+    app: App,
+    hosts: tuple[str, ...],
+    exclude: tuple[str, ...],
+    lines: int | None,
+    no_follow: bool,
+    raw: bool,
+    word: str | None,
+) -> int:
+    """Show the log of a run as it grows, and end with the run's exit status. Ctrl-C ends only the watching.
+
+    \b
+      orch tail
+      orch tail nightly -n 100
+      orch tail --raw nightly > training.log
+    """
+    from orchestrator.cli.runs import find_run, only_worker
+
+    found = find_run(app, word, hosts)
+    if raw:
+        only_worker(found)
+    return follow_run(app, found, lines=lines, live=not no_follow, raw=raw)
+
+
+def follow_run(
+    app: App,
+    found: FoundRun,
+    *,
+    lines: int | None = None,
+    live: bool = True,
+    raw: bool = False,
+    detachable: bool = True,
+) -> int:
+    """Show all workers' logs until the run ends; return the run's exit status, 130 after Ctrl-C."""
+    try:
+        for worker, data in _pieces(app, found, lines, live):
+            _shown(app, found, worker, data, raw)
+    except KeyboardInterrupt:
+        if detachable:
+            app.say(f"\nthe run goes on:   orch tail {found.called}      orch stop {found.called}")
+        return INTERRUPTED
+    return report_end(app, _again(app, found)) if live else OK
+
+
+def _pieces(app: App, found: FoundRun, lines: int | None, live: bool) -> Iterator[tuple[Worker, bytes]]:
+    """Yield the pieces of all workers' logs as they come, each read in a thread of its own."""
+    pieces: queue.Queue[tuple[Worker, bytes | Exception | None]] = queue.Queue(_AHEAD)
+
+    def read(worker: Worker) -> None:
+        try:
+            for piece in _following(app, worker, lines, live).pieces():
+                pieces.put((worker, piece.data))
+            pieces.put((worker, None))
+        except Exception as error:  # told in the caller's thread
+            pieces.put((worker, error))
+
+    for worker in found.workers:
+        threading.Thread(target=read, args=(worker,), daemon=True).start()
+    left = len(found.workers)
+    while left:
+        worker, piece = pieces.get()
+        if isinstance(piece, OrchError):
+            app.say(f"orch: {piece}")
+        elif isinstance(piece, Exception):
+            raise piece
+        elif piece is not None:
+            yield worker, piece
+            continue
+        left -= 1
+
+
+def _following(app: App, worker: Worker, lines: int | None, live: bool) -> Following:
+    from orchestrator.logs.follow import Following
+
+    return Following(
+        app.machine(worker.host),
+        lambda: app.connect(worker.host),
+        worker.record.directory,
+        lines=lines,
+        live=live,
+        told=lambda line: app.say(f"orch: {line}"),
+    )
+
+
+def _shown(app: App, found: FoundRun, worker: Worker, data: bytes, raw: bool) -> None:
+    sys.stdout.flush()
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def _again(app: App, found: FoundRun) -> FoundRun:
+    """Read the run's records once more: it has ended since."""
+    from orchestrator.cli.runs import find_run
+
+    return find_run(app, found.id, [w.host.name for w in found.workers])
+
+
+def report_end(app: App, found: FoundRun) -> int:
+    """Say how the run ended, and return its exit status: of its first worker that has one other than 0."""
+    from orchestrator.run.status import judge
+
+    statuses = [judge(w.record) for w in found.workers]
+    for worker, status in zip(found.workers, statuses, strict=True):
+        for line in worker.record.tail.splitlines()[-LAST:]:
+            app.say(f"  | {line}")
+        app.say(_end_line(found, worker, status))
+    bad = [s for s in statuses if s.exit_status != 0]
+    if not bad:
+        return OK
+    return 1 if bad[0].exit_status is None else bad[0].exit_status
+
+
+def _end_line(found: FoundRun, worker: Worker, status: Status) -> str:
+    from orchestrator.units import duration
+
+    took = ""
+    if status.started and status.ended:
+        took = f" after {duration(status.ended - status.started)}"
+    where = f" on {worker.host.name}" if len(found.workers) > 1 else ""
+    cause = f": {status.cause}" if status.cause else ""
+    guess = " (inferred)" if status.inferred else ""
+    whose = "" if status.exit_status in (0, None) else f"   (exit status {status.exit_status} is the run's)"
+    return f"run     {found.id}{where} {status.state}{took}{cause}{guess}{whose}"
