@@ -158,6 +158,8 @@ def numbers(labels: np.ndarray, key: str, where: str) -> np.ndarray:
         labels = labels[:, 0]
     if labels.ndim != 1 or len(labels) == 0:
         raise BadInput(f"{where}: {key} has shape {labels.shape}, not (N,)")
-    if labels.dtype.kind not in "bui" or labels.min() < 0:
-        raise BadInput(f"{where}: {key} must hold class numbers (0, 1, 2, ...), not {labels.dtype}")
+    whole = labels.dtype.kind in "bui"
+    if not whole or labels.min() < 0:
+        wrong = f"{labels.min()}" if whole else f"{labels.dtype}"
+        raise BadInput(f"{where}: {key} must hold class numbers (0, 1, 2, ...), not {wrong}")
     return labels.astype(np.int64)

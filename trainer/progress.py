@@ -93,3 +93,7 @@ class Journal:
         """Add one line."""
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._file.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+from contextlib import closing
 from typing import List
 
 import tensorflow as tf
@@ -58,9 +59,9 @@ def fit(network: keras.Model, sets: Batches, plan: progress.Plan, stop: Stop) ->
     """All epochs. On a terminal Keras draws its progress bar; elsewhere each epoch is one line."""
     bar = sys.stdout.isatty()
     boards = tensorboards()
-    report = callbacks.Report(plan, progress.Journal(progress.path()), quiet=bar)
     save = callbacks.Save(Checkpoints(network), stop)
-    with stop.postponed():
+    with closing(progress.Journal(progress.path())) as journal, stop.postponed():
+        report = callbacks.Report(plan, journal, quiet=bar)
         try:
             network.fit(
                 sets.train,
