@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, HostError, Unreachable
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.local import LocalMachine
@@ -47,7 +47,7 @@ def _reach(host: Host, route: Route, prompt: Prompt | None, through: Sequence[st
 
     def dialled(limit: Limit) -> object:
         if behind:
-            return behind.tunnel(route.port, route.address)
+            return _through(behind, route)
         if route.command:
             return dial.ProxySocket(route.command)
         return dial.tcp(host.name, route.address, route.port, limit)
@@ -69,24 +69,42 @@ def _reach(host: Host, route: Route, prompt: Prompt | None, through: Sequence[st
     return SshMachine(host, connection, login, behind)
 
 
+def _through(behind: Machine, route: Route) -> object:
+    """Open the way from a jump to the host behind it."""
+    try:
+        return behind.tunnel(route.port, route.address)
+    except HostError as error:
+        raise Unreachable(error.message, where=error.where) from error
+
+
 def _jump(host: Host, route: Route, prompt: Prompt | None, through: Sequence[str]) -> SshMachine:
     """Reach the last host of ProxyJump; it goes through those before it, or through its own ProxyJump."""
     before, _, last = (route.jump or "").rpartition(",")
+    target = host.name.partition(" (through ")[0]
     if len(through) >= _MOST_JUMPS or last in through:
-        raise ConfigError(
-            f"ProxyJump leads round in a circle: {' -> '.join((*through, last))}", where=host.name
-        )
+        way = " -> ".join((*through, last))
+        raise ConfigError(f"ProxyJump leads round in a circle: {way}", where=target)
     name, port = _split(last)
-    step = resolve(name, port=port)
+    args = _config_file(host.common_args)
+    step = resolve(name, port=port, args=args)
     if before:
         step = replace(step, jump=before, command=None)
     gateway = Host(
-        name=f"{host.name} (through {name})",
+        name=f"{target} (through {name})",
         address=step.address,
+        common_args=args,
         settings=host.settings,
         sources=host.sources,
     )
     return _reach(gateway, step, prompt, (*through, last))
+
+
+def _config_file(args: Sequence[str]) -> tuple[str, ...]:
+    """Return the -F of ssh's arguments: the only one that holds for the jumps too."""
+    for at, word in enumerate(args):
+        if word.startswith("-F"):
+            return tuple(args[at : at + (2 if word == "-F" else 1)])
+    return ()
 
 
 def _split(jump: str) -> tuple[str, int | None]:

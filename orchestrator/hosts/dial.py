@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 from typing import Any
 
@@ -14,6 +15,8 @@ from orchestrator.errors import Unreachable
 from orchestrator.hosts.limit import Limit
 
 _SILENT_PEER = 30_000  # ms that sent data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 5482)
+
+_LEAVES = 0.2  # seconds for a proxy to leave by itself once its stdin has ended
 
 
 def tcp(host: str, address: str, port: int, limit: Limit) -> socket.socket:
@@ -78,13 +81,16 @@ class ProxySocket:
     """
 
     def __init__(self, command: str) -> None:
+        self._lock, self._open = threading.Lock(), True
         self._socket, theirs = socket.socketpair()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the socket
+        self.complaint = ""
         with theirs:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", f"exec {command}"],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
+                stderr=self._said,
                 start_new_session=True,  # Ctrl-C is ours
             )
 
@@ -92,9 +98,24 @@ class ProxySocket:
         return getattr(self._socket, name)
 
     def close(self) -> None:
-        """Close the socket and end the command with all that it started."""
-        self._socket.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGTERM)
+        """Close the socket and end the command with all that it started; `complaint` is its last word."""
+        with self._lock:  # paramiko closes it from a thread of its own
+            if self._open:
+                self._open = False
+                self._socket.close()
+                self._end()
+                with self._said as said:
+                    said.seek(0)
+                    lines = said.read().decode("utf-8", "replace").split("\n")
+                status = f"exit status {self._process.returncode}"
+                self.complaint = next((x.strip() for x in reversed(lines) if x.strip()), status)
+
+    def _end(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(2)
+            self._process.wait(_LEAVES)
+        for by in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, by)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+                return

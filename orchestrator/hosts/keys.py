@@ -22,6 +22,7 @@ from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.ssh_config import Route
 
 _AGENT_SECONDS = 3.0  # a stale socket accepts and never answers (fabric issue 2306)
+_PUBLIC = (b"ssh-", b"ecdsa-", b"sk-")
 _SIGNS = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
 
 
@@ -60,7 +61,7 @@ class BadKey(Exception):
 def load_key(path: str) -> Any:
     """Load a private key, with the certificate next to it. Raises BadKey."""
     data = _read(path)
-    if data.startswith((b"ssh-", b"ecdsa-", b"sk-")) or b"BEGIN PUBLIC KEY" in data[:200]:
+    if data.startswith(_PUBLIC) or b"BEGIN PUBLIC KEY" in data[:200]:
         raise BadKey("is a public key")
     if data.startswith(b"PuTTY-User-Key-File"):
         raise BadKey("is a PuTTY key: convert it with puttygen KEY -O private-openssh -o NEW")
@@ -102,8 +103,8 @@ def public_part(data: bytes) -> PublicKey | None:
         return None
 
 
-def agent_keys(path: str, limit: Limit) -> list[Any]:
-    """Return the keys that an agent holds. Raises BadKey when it does not answer."""
+def ask_agent(path: str, limit: Limit) -> AgentSSH:
+    """Return an agent that has told its keys; the caller closes it. Raises BadKey when it is silent."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(min(_AGENT_SECONDS, max(limit.left, 0.1)))
     agent = AgentSSH()
@@ -114,7 +115,7 @@ def agent_keys(path: str, limit: Limit) -> list[Any]:
         sock.close()
         raise BadKey("gives no answer") from error
     sock.settimeout(max(limit.left, 0.1))  # signing may wait for its person
-    return list(agent.get_keys())
+    return agent
 
 
 @dataclass
@@ -128,6 +129,12 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     key: Any = None
     tried: list[str] = field(default_factory=list)
     unusable: list[str] = field(default_factory=list)
+    _agents: list[AgentSSH] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Leave the agent; its keys sign no more."""
+        while self._agents:
+            self._agents.pop()._close()
 
     def authenticate(self, transport: Any) -> None:
         """Log in. Raises NotPermitted saying what was tried, ConfigError for a bad key of the inventory."""
@@ -202,11 +209,12 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
         if not self.identities.agent:
             return []
         try:
-            keys = agent_keys(self.identities.agent, self.limit)
+            agent = ask_agent(self.identities.agent, self.limit)
         except BadKey as error:
             self.unusable.append(f"the agent at {self.identities.agent} {error}")
             return []
-        return [k for k in keys if k.get_name().partition("-cert-v01@")[0] in _SIGNS]
+        self._agents.append(agent)
+        return [k for k in agent.get_keys() if k.get_name().partition("-cert-v01@")[0] in _SIGNS]
 
     def _found(self) -> Iterator[tuple[str, Any]]:
         """Yield as ssh does: the agent's copies of the files, the agent's other keys, the files."""
@@ -219,7 +227,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
             yield f"{blobs.get(key.blob) or key.comment or key.get_name()} (agent)", key
         in_agent = {blobs[k.blob] for k in mine}
         for path in files:
-            if path not in in_agent:
+            if path not in in_agent and not _is_public(path):
                 yield from self._from_file(path)
 
     def _from_file(self, path: str) -> Iterator[tuple[str, Any]]:
@@ -241,11 +249,20 @@ def _certify(key: Any, certificate: str) -> None:
         return
 
 
+def _is_public(path: str) -> bool:
+    """Whether a file is a public key: IdentityFile may name one, and the agent has the private part."""
+    try:
+        return _read(path).startswith(_PUBLIC)
+    except BadKey:
+        return False
+
+
 def _blob_of(path: str) -> bytes | None:
-    """Return the public blob of a key file: its own, else that of FILE.pub."""
+    """Return the public blob of a key file: its own, else that of FILE.pub; FILE may be a public key."""
     try:
         public = public_part(_read(path))
-        return public.blob if public else PublicKey.parse(_read(path + ".pub").decode()).blob
+        text = path if _is_public(path) else path + ".pub"
+        return public.blob if public else PublicKey.parse(_read(text).decode()).blob
     except (BadKey, ValueError):
         return None
 

@@ -13,6 +13,7 @@ import paramiko
 from fabric import Config, Connection
 
 from orchestrator.errors import HostError, OrchError, Unreachable
+from orchestrator.hosts.dial import ProxySocket
 from orchestrator.hosts.keys import Login
 from orchestrator.hosts.known_hosts import PublicKey
 from orchestrator.hosts.limit import Limit
@@ -54,6 +55,15 @@ class _Policy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
 
 def open_connection(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
     """Open and log in. Raises Unreachable, NotPermitted, or HostError when the time is over."""
+    try:
+        return _open(door, trust, login, limit)
+    except BaseException:
+        login.close()
+        raise
+
+
+def _open(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
+    """Open, again and again while the server drops us before it says who it is."""
     for attempt in range(_TRIES):
         try:
             return _open_once(door, trust, login, limit)
@@ -102,22 +112,21 @@ def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connecti
         for transport in transports:
             transport.close()
         sock.close()
-        raise _told(error, door, limit, transports) from error
+        version = transports[0].remote_version if transports else None
+        raise _told(error, door, limit, sock, version) from error
     transports[0].watch()
     return connection
 
 
-def _told(error: BaseException, door: Door, limit: Limit, transports: list[Transport]) -> BaseException:
-    """Return the error to raise for what went wrong while opening."""
+def _told(error: BaseException, door: Door, limit: Limit, sock: Any, version: str | None) -> BaseException:
+    """Return the error to raise for what went wrong; `version` is what the server said it is."""
     if isinstance(error, OrchError) or not isinstance(error, (paramiko.SSHException, EOFError, OSError)):
         return error
+    proxied = isinstance(sock, ProxySocket)
     if limit.over:
-        return Unreachable(
-            f"no SSH answer within {limit.seconds:g} s (port {door.port} takes the connection)",
-            where=door.host,
-        )
+        way = "its ProxyCommand runs" if proxied else f"port {door.port} takes the connection"
+        return Unreachable(f"no SSH answer within {limit.seconds:g} s ({way})", where=door.host)
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        version = transports[0].remote_version if transports else ""
         return HostError(
             f"its sshd ({version}) and orch have no algorithm in common: {error}",
             where=door.host,
@@ -125,6 +134,8 @@ def _told(error: BaseException, door: Door, limit: Limit, transports: list[Trans
         )
     if "protocol version" in str(error) or "Incompatible version" in str(error):
         return Unreachable(f"port {door.port} does not speak SSH: {error}", where=door.host)
-    if not transports or not transports[0].remote_version:
-        return _Dropped(str(error))
-    return Unreachable(f"the connection went while it was opened ({error})", where=door.host)
+    if version:
+        return Unreachable(f"the connection went while it was opened ({error})", where=door.host)
+    if proxied:
+        return Unreachable(f"its ProxyCommand ended: {sock.complaint}", where=door.host)
+    return _Dropped(str(error))

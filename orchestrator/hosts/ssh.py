@@ -138,6 +138,7 @@ class SshMachine(Machine):
         """Close the connection, and what it goes through."""
         with contextlib.suppress(Exception):
             self._connection.close()
+        self._login.close()
         if self._behind:
             self._behind.close()
 

@@ -67,7 +67,7 @@ class Server:
         self.authorized.write_text((folder / "login.pub").read_text())
         self.log = folder / "sshd.log"
         self.host_keys = [_copied(kind, folder) for kind in KEYS]
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *extra: str, host_keys: list[Path] | None = None) -> None:
         """Start with further lines of sshd_config (they come first, and the first one counts)."""
@@ -91,7 +91,7 @@ class Server:
             Path("/run/sshd").mkdir(exist_ok=True)
         sshd = program("sshd")
         assert sshd
-        self._process = subprocess.Popen([sshd, "-D", "-f", str(config), "-E", str(self.log)])
+        self.process = subprocess.Popen([sshd, "-D", "-f", str(config), "-E", str(self.log)])
         self._wait()
 
     def _wait(self) -> None:
@@ -105,10 +105,10 @@ class Server:
 
     def stop(self) -> None:
         """Stop the listener."""
-        if self._process:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+            self.process = None
 
     def trust(self, kind: str = "ed25519", *, path: Path | None = None) -> None:
         """Put one of the host keys into the caller's known_hosts."""
