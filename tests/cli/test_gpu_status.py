@@ -128,6 +128,11 @@ def test_a_warning_stands_under_its_host(status: Run) -> None:
     assert out.splitlines()[-1] == "  warning: infoROM is corrupted at gpu 0001:00:00.0"
 
 
+def test_less_than_a_gigabyte_is_told_to_a_tenth(status: Run) -> None:
+    row = "0, GPU-a, Tesla T4, 450.80.02, 15360, 593, 3, 40, 9.65, [N/A]"
+    assert "|   0.6/15 GB   40 C   10 W   in use: memory is held" in status({"gpu01": smi(row, apps="")}).out
+
+
 def test_json_has_null_where_a_value_is_absent(status: Run) -> None:
     called = status({"gpu01": smi(), "gpu02": DEAD, "cpu": NONE}, "--json")
     hosts: list[dict[str, Any]] = json.loads(called.out)

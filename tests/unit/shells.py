@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 SHELLS = [s for s in (["dash"], ["busybox", "sh"], ["bash", "--posix"]) if shutil.which(s[0])] or [["sh"]]
 
+BUSYBOX = shutil.which("busybox")
+
 
 def program(folder: Path, name: str, text: str) -> Path:
     """Write an executable sh script."""
@@ -24,6 +26,14 @@ def program(folder: Path, name: str, text: str) -> Path:
     path.write_text("#!/bin/sh\n" + text)
     path.chmod(0o755)
     return path
+
+
+def only_busybox(folder: Path) -> tuple[list[str], str]:
+    """Return a shell and a PATH for it with nothing else than busybox."""
+    assert BUSYBOX
+    folder.mkdir(exist_ok=True)
+    subprocess.run([BUSYBOX, "--install", "-s", str(folder)], check=True)
+    return [str(folder / "sh")], str(folder)
 
 
 def ask(

@@ -15,9 +15,9 @@ from orchestrator.facts.gpu import GPUS, GpuReport
 from orchestrator.facts.question import question
 from orchestrator.hosts.command import framed
 
-from .shells import SHELLS, ask, program
+from .shells import BUSYBOX, SHELLS, ask, only_busybox, program
 
-pytestmark = pytest.mark.parametrize("shell", SHELLS, ids=[s[0] for s in SHELLS])
+in_each_shell = pytest.mark.parametrize("shell", SHELLS, ids=[s[0] for s in SHELLS])
 
 ROW = "0, GPU-a, Tesla T4, 450.80.02, 15109, 0, 0, 40, 9.65"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -32,6 +32,7 @@ def report(bin_: Path, shell: list[str]) -> GpuReport:
     return ask(GPUS, shell, path=f"{bin_}:{SYSTEM_PATH}")
 
 
+@in_each_shell
 def test_rows_come_back(bin_: Path, shell: list[str]) -> None:
     program(bin_, "nvidia-smi", f'case "$*" in *query-gpu*) echo "{ROW}, [N/A]" ;; esac')
     answer = report(bin_, shell)
@@ -39,6 +40,7 @@ def test_rows_come_back(bin_: Path, shell: list[str]) -> None:
     assert (answer.problem, answer.warnings) == (None, ())
 
 
+@in_each_shell
 def test_only_single_queries_of_old_fields_are_made(bin_: Path, tmp_path: Path, shell: list[str]) -> None:
     program(
         bin_, "nvidia-smi", f'echo "$*" >>{tmp_path}/calls; case "$*" in *query-gpu*) echo "{ROW}, -";; esac'
@@ -49,6 +51,7 @@ def test_only_single_queries_of_old_fields_are_made(bin_: Path, tmp_path: Path, 
     assert all("--format=csv,noheader,nounits" in call and " -l" not in call for call in calls)
 
 
+@in_each_shell
 def test_a_field_that_the_driver_does_not_know_is_dropped_and_asked_again(
     bin_: Path, shell: list[str]
 ) -> None:
@@ -64,11 +67,13 @@ def test_a_field_that_the_driver_does_not_know_is_dropped_and_asked_again(
     assert answer.problem is None
 
 
+@in_each_shell
 def test_what_stdout_says_is_the_reason_and_stdin_is_left_alone(bin_: Path, shell: list[str]) -> None:
     program(bin_, "nvidia-smi", "cat >/dev/null; echo 'Failed to initialize NVML: Unknown Error'; exit 255")
     assert report(bin_, shell).problem == "Failed to initialize NVML: Unknown Error"
 
 
+@in_each_shell
 def test_one_dead_gpu_does_not_hide_the_live_ones(bin_: Path, shell: list[str]) -> None:
     dead = "Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error"
     program(
@@ -82,6 +87,7 @@ def test_one_dead_gpu_does_not_hide_the_live_ones(bin_: Path, shell: list[str]) 
     assert answer.problem is None
 
 
+@in_each_shell
 def test_no_nvidia_smi(bin_: Path, shell: list[str]) -> None:
     bin_.mkdir()
     answer = report(bin_, shell)
@@ -90,6 +96,7 @@ def test_no_nvidia_smi(bin_: Path, shell: list[str]) -> None:
         assert "nvidia-smi not found" in answer.problem
 
 
+@in_each_shell
 def test_an_nvidia_smi_that_ignores_term_is_ended(bin_: Path, tmp_path: Path, shell: list[str]) -> None:
     # The limit of 20 s is shortened by a `timeout` of our own that keeps its other words.
     program(bin_, "nvidia-smi", "trap '' TERM\nwhile :; do sleep 5; done")
@@ -119,6 +126,7 @@ def supervised(tmp_path: Path) -> Iterator[int]:
     running.communicate()
 
 
+@in_each_shell
 def test_a_process_is_named_by_the_supervisor_above_it(bin_: Path, shell: list[str], supervised: int) -> None:
     program(
         bin_,
@@ -140,6 +148,7 @@ def _me() -> str:
     return subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@in_each_shell
 def test_words_of_other_command_lines_stay_on_the_host(bin_: Path, shell: list[str], supervised: int) -> None:
     program(bin_, "nvidia-smi", f'case "$*" in *apps*) echo "GPU-a, {supervised}, p, 1" ;; esac')
     asked = framed(question(GPUS).script).stdin
@@ -150,6 +159,7 @@ def test_words_of_other_command_lines_stay_on_the_host(bin_: Path, shell: list[s
     assert b"sys.stdin.read" not in done.stdout
 
 
+@in_each_shell
 def test_docker_is_not_asked_when_no_process_is_in_a_container(
     bin_: Path, shell: list[str], supervised: int, tmp_path: Path
 ) -> None:
@@ -161,3 +171,15 @@ def test_docker_is_not_asked_when_no_process_is_in_a_container(
     program(bin_, "docker", f"echo called >{tmp_path}/docker")
     report(bin_, shell)
     assert not (tmp_path / "docker").exists()
+
+
+@pytest.mark.skipif(not BUSYBOX, reason="busybox is not installed here")
+def test_with_nothing_but_busybox(bin_: Path, tmp_path: Path, supervised: int) -> None:
+    program(
+        bin_,
+        "nvidia-smi",
+        f'case "$*" in *query-gpu*) echo "{ROW}, -" ;; *apps*) echo "GPU-a, {supervised}, p, 1" ;; esac',
+    )
+    shell, path = only_busybox(tmp_path / "busybox")
+    (process,) = ask(GPUS, shell, path=f"{bin_}:{path}").gpus[0].processes
+    assert (process.user, process.person, process.run_name) == (_me(), "Ana B", "a-b")

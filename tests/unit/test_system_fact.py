@@ -15,7 +15,7 @@ from orchestrator.facts.disk import Disk
 from orchestrator.facts.question import Section
 from orchestrator.facts.system import SYSTEM, Python, SystemReport, parse
 
-from .shells import SHELLS, ask, program
+from .shells import BUSYBOX, SHELLS, ask, only_busybox, program
 
 TEXT = """\
 time\t1796054273.820943710
@@ -156,3 +156,13 @@ class TestScript:
         assert by_version[3, 9] == Python(str(bin_ / "python3.9"), (3, 9, 1), venv=False)
         assert (3, 8) not in by_version
         assert any(p.path.startswith(("/usr/bin/python3", "/bin/python3")) for p in found)
+
+
+@pytest.mark.skipif(not BUSYBOX, reason="busybox is not installed here")
+def test_with_nothing_but_busybox(tmp_path: Path) -> None:
+    shell, path = only_busybox(tmp_path / "busybox")
+    found = ask(SYSTEM, shell, path=path, values={"root": "~/.orch", "engine": "docker"}, HOME=str(tmp_path))
+    assert (found.uid, found.root, found.root_writable) == (os.getuid(), f"{tmp_path}/.orch", True)
+    assert found.root_disk is not None
+    assert found.time is not None
+    assert found.cpus
