@@ -87,7 +87,7 @@ def make_plan(
         keys_change=wanted_keys != facts.place.placed_keys and action in (KEEP, START, PROVE),
         leftovers=tuple(_leftovers(spec.name, facts)),
         changes=changes,
-        notes=tuple(_notes(host, spec, wanted_keys, old, live, replace)),
+        notes=tuple(_notes(host, spec, wanted_keys, live, action)),
     )
 
 
@@ -186,19 +186,14 @@ def _leftovers(name: str, facts: Facts) -> Iterator[Container]:
 
 
 def _notes(
-    host: Host,
-    spec: ContainerSpec,
-    keys: Sequence[str],
-    old: Container | None,
-    live: Sequence[LiveRun],
-    replace: bool,
+    host: Host, spec: ContainerSpec, keys: Sequence[str], live: Sequence[LiveRun], action: str
 ) -> Iterator[str]:
     """Yield what a person should know before saying yes."""
     runs = ", ".join(r.run for r in live)
-    if live and replace:
+    if live and action == REPLACE:
         yield f"--replace ends {runs}"
-    elif live and old:
-        yield f"{runs} lives on in the old container, which is removed by a deploy after its end"
+    if live and action == BESIDE:
+        yield f"{runs} goes on in the old container, which a deploy after its end removes"
     if not keys:
         yield "no public key is known: nobody can log in by ssh. Set authorized_keys in hosts.ini"
     if spec.network == "host":

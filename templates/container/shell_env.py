@@ -12,6 +12,7 @@ import shlex
 import sys
 
 OWN = {"HOME", "PWD", "OLDPWD", "SHLVL", "HOSTNAME", "TERM", "USER", "LOGNAME", "SHELL", "_"}
+OWN.add("PYTHONCOERCECLOCALE")  # 0 for us: else Python adds LC_CTYPE to what it is to pass on
 PROFILE = "/etc/profile.d/orch.sh"
 START = """case $- in *i*) if [ "$PWD" = "$HOME" ] && [ -d /workspace ]; then cd /workspace; fi ;; esac\n"""
 

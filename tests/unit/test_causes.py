@@ -1,0 +1,103 @@
+"""What engines, pip and apt say when it goes wrong, told as one line with what to do."""
+
+import pytest
+
+from orchestrator.container.causes import explain_failure
+from orchestrator.errors import Busy, ConfigError, HostError, OrchError
+
+from .deploys import host
+
+DAEMON = "docker: Error response from daemon: "
+KNOWN: list[tuple[str, type[OrchError], str]] = [
+    (
+        f'{DAEMON}could not select device driver "" with capabilities: [[gpu]].\n'
+        "ERRO[0000] error waiting for container: context canceled",
+        HostError,
+        "nvidia-container-toolkit",
+    ),
+    (
+        f"{DAEMON}OCI runtime create failed: nvidia-container-cli: requirement error: unsatisfied condition: "
+        "cuda>=11.2, please update your driver to a newer version: unknown.",
+        HostError,
+        "driver is too old for tf:9",
+    ),
+    (
+        "nvidia-container-cli: initialization error: driver rpc error: timed out: unknown.",
+        HostError,
+        "nvidia-smi -pm 1",
+    ),
+    (
+        "libnvidia-ml.so.1: cannot open shared object file: no such file or directory",
+        HostError,
+        "what nvidia-smi says",
+    ),
+    ("unknown flag: --gpus\nSee 'docker run --help'.", HostError, "can't give GPUs"),
+    (
+        f"{DAEMON}manifest for tf:9 not found: manifest unknown: manifest unknown",
+        ConfigError,
+        "no image tf:9",
+    ),
+    (
+        f"{DAEMON}pull access denied for no/such, repository does not exist or may require 'docker login'",
+        ConfigError,
+        "docker login",
+    ),
+    ("toomanyrequests: You have reached your pull rate limit.", Busy, "limit of pulls"),
+    ("failed to register layer: write /usr/lib/x: no space left on device", HostError, "no space is left"),
+    (
+        f"{DAEMON}driver failed: Bind for 127.0.0.1:2222 failed: port is already allocated.",
+        Busy,
+        "ssh_port = auto",
+    ),
+    (
+        f'{DAEMON}Conflict. The container name "/orch-x" is already in use by container "ae49".',
+        Busy,
+        "same name",
+    ),
+    (
+        f'{DAEMON}invalid mount config for type "bind": bind source path does not exist: /data/x.',
+        ConfigError,
+        "volume /data/x does not exist",
+    ),
+    ("exec /bin/sh: exec format error", ConfigError, "another kind of processor"),
+    (
+        "ERROR: Could not find a version that satisfies the requirement nosuch==1 (from versions: none)\n"
+        "ERROR: No matching distribution found for nosuch==1",
+        ConfigError,
+        "pip finds no nosuch==1",
+    ),
+    ("ERROR: ResolutionImpossible: for help visit https://pip.pypa.io", ConfigError, "lines above"),
+    ("E: Unable to locate package nosuch", HostError, "apt finds no package nosuch"),
+    (
+        "Get https://registry-1.docker.io/v2/: dial tcp: lookup registry-1.docker.io: no such host",
+        HostError,
+        "no way out",
+    ),
+    ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]'))", HostError, "ca_bundle"),
+    ("The command '/bin/sh -c python3' returned a non-zero code: 132", HostError, "no AVX"),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "words"), KNOWN, ids=[str(i) for i in range(len(KNOWN))])
+def test_a_known_text_is_told_with_its_cure(text: str, kind: type[OrchError], words: str) -> None:
+    error = explain_failure(host(image="tf:9"), text, base="tf:9")
+    assert type(error) is kind
+    assert words in str(error)
+    assert str(error).startswith("gpu01: ")
+    assert "\n" not in str(error)
+
+
+def test_a_failing_startup_is_named_from_the_containers_last_lines() -> None:
+    log = "installing\norch: startup ended with status 3"
+    error = explain_failure(host(startup="/x/start.sh"), "the container ended", log=log, status="1")
+    assert isinstance(error, ConfigError)
+    assert "startup ended with status 3" in str(error)
+    assert "hosts.ini:10" in str(error)
+    assert error.details == log
+
+
+def test_an_unknown_text_is_told_in_its_own_words() -> None:
+    error = explain_failure(host(), f"{DAEMON}the moon is full.\nSee 'docker run --help'.")
+    assert str(error) == "gpu01: the moon is full."
+    ended = explain_failure(host(), "the container ended", status="139")
+    assert str(ended) == "gpu01: the container ended with status 139"

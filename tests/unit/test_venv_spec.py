@@ -1,0 +1,81 @@
+"""Which Python and TensorFlow a venv gets."""
+
+import pytest
+
+from orchestrator.container.inputs import Inputs
+from orchestrator.container.venv_spec import choose, constraints, venv_spec
+from orchestrator.errors import ConfigError, HostError
+from orchestrator.facts.system import Python, SystemReport
+
+from .deploys import host
+
+
+def system(*versions: str, venv: bool = True, tools: frozenset[str] = frozenset()) -> SystemReport:
+    pythons = [
+        Python(f"/usr/bin/python{v.rpartition('.')[0]}", tuple(map(int, v.split("."))), venv)
+        for v in versions
+    ]
+    return SystemReport(arch="x86_64", pythons=tuple(pythons), tools=tools)
+
+
+@pytest.mark.parametrize(
+    ("there", "tensorflow", "python"),
+    [
+        (("3.12.1", "3.10.4", "3.8.10"), "2.9.3", (3, 10, 4)),
+        (("3.14.0", "3.12.1"), "newest", (3, 12, 1)),
+        (("3.7.17",), "2.9.3", (3, 7, 17)),
+    ],
+)
+def test_the_wanted_version_where_it_can_run(
+    there: tuple[str, ...], tensorflow: str, python: tuple[int, ...]
+) -> None:
+    version, chosen = choose(host(), system(*there))
+    assert (version, chosen.version) == (tensorflow, python)
+
+
+def test_a_set_version_decides_the_python() -> None:
+    assert choose(host(tensorflow="2.15.1"), system("3.13.0", "3.11.2", "3.8.1"))[1].version == (3, 11, 2)
+    with pytest.raises(HostError, match=r"no Python here can run TensorFlow 2\.9\.3 .*found: 3\.13\.0"):
+        choose(host(tensorflow="2.9.3"), system("3.13.0"))
+
+
+@pytest.mark.parametrize("wish", ["3.8", "3.8.10", "python3.8", "/usr/bin/python3.8"])
+def test_a_set_python_is_taken(wish: str) -> None:
+    assert choose(host(python=wish), system("3.12.1", "3.10.4", "3.8.10"))[1].version == (3, 8, 10)
+
+
+def test_a_python_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"hosts\.ini:10: python = 3\.1: gpu01 has no such"):
+        choose(host(python="3.1"), system("3.12.1", "3.10.4"))
+
+
+def test_a_python_without_venv_needs_uv() -> None:
+    with pytest.raises(HostError, match="python3-venv"):
+        choose(host(), system("3.10.4", venv=False))
+    spec = venv_spec(host(), system("3.10.4", venv=False, tools=frozenset({"uv"})), Inputs(), gpus=False)
+    assert not spec.pip
+
+
+def test_what_is_installed() -> None:
+    old, new = system("3.10.4"), system("3.12.1")
+    assert venv_spec(host(), old, Inputs(), gpus=False).tensorflow == ("tensorflow-cpu==2.9.3",)
+    assert venv_spec(host(), new, Inputs(), gpus=False).tensorflow == ("tensorflow-cpu",)
+    assert venv_spec(host(), new, Inputs(), gpus=True).tensorflow == ("tensorflow[and-cuda]",)
+    with_gpus = venv_spec(host(), old, Inputs(), gpus=True).tensorflow
+    assert with_gpus[0] == "tensorflow==2.9.3"
+    assert "nvidia-cudnn-cu11<9" in with_gpus
+    assert constraints("2.9.3") == ("numpy<1.24", "protobuf<3.20", "transformers<5")
+    assert constraints("newest") == ()
+
+
+def test_another_installation_has_another_folder() -> None:
+    made = [
+        venv_spec(host(), system("3.10.4"), Inputs(), gpus=False),
+        venv_spec(host(), system("3.10.5"), Inputs(), gpus=False),
+        venv_spec(host(), system("3.10.4"), Inputs(), gpus=True),
+        venv_spec(host(), system("3.10.4"), Inputs(requirements=("wandb",)), gpus=False),
+    ]
+    assert len({spec.installation for spec in made}) == len(made)
+    env = venv_spec(host(), system("3.10.4"), Inputs(env={"A": "1"}), gpus=False)
+    assert env.installation == made[0].installation
+    assert env.digest != made[0].digest
