@@ -10,12 +10,17 @@ _TOKENS = re.compile(
     r"|\x1b\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\x1b"  # other movements: a line of a log has nowhere to go
 )
 _UNFINISHED = re.compile(r"\x1b(\[[0-9;?]{0,32}[ -/]{0,4})?\Z")
-_MOVES = re.compile(r"[\r\b]|\x1b\[[012]?K")
+_ERASE = re.compile(r"\x1b\[[012]?K")
+
+
+def moves(text: str) -> bool:
+    """Tell whether anything makes the final state of a line another than its text."""
+    return "\r" in text or "\b" in text or bool(_ERASE.search(text))
 
 
 def final(line: str) -> str:
     """Return the last state of a line, as a terminal of any width would show it."""
-    if not _MOVES.search(line.removesuffix("\r")):
+    if not moves(line.removesuffix("\r")):
         return line.removesuffix("\r")
     cells = Cells()
     cells.feed(line)

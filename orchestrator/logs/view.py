@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Sequence
 
-from orchestrator.logs.line import Cells, final
+from orchestrator.logs.line import Cells, final, moves
 
 PART = 1 << 16
 """Characters of a line without an end that are shown as a part of it."""
@@ -76,7 +76,7 @@ class View:
 
     def _whole(self, text: str) -> str:
         """Return complete lines, of which the last one's end is missing in `text`."""
-        if "\r" in text or "\b" in text or "\x1b" in text:
+        if moves(text):
             text = "\n".join(map(final, text.split("\n")))
         if self.prefix:
             text = text.replace("\n", "\n" + self.prefix)

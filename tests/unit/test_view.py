@@ -53,19 +53,18 @@ def test_cuts_change_nothing(data: bytes, cuts: list[int], prefix: str, through:
         assert in_pieces(data, cuts, **how) == shown(data, **how)
 
 
+plain = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="g"), max_size=30)
+
+
 @settings(max_examples=200, deadline=None)
-@given(
-    lines=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=30), max_size=20)
-)
-def test_without_prefixes_it_is_the_log(lines: list[str]) -> None:
+@given(lines=st.lists(plain, max_size=20))
+def test_taking_the_prefixes_off_gives_the_log(lines: list[str]) -> None:
     log = "".join(line + "\n" for line in lines)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(views, "PART", 8)
         assert shown(log.encode()) == log
-        prefixed = shown(log.encode(), prefix="gpu01 | ").replace("\ngpu01 + ", "")
-    assert "".join(
-        line.removeprefix("gpu01 | ") for line in prefixed.splitlines(keepends=True)
-    ) == log or any("gpu01 " in line for line in lines)
+        said = shown(log.encode(), prefix="gpu01 | ")
+    assert said.replace("\ngpu01 + ", "").replace("gpu01 | ", "") == log
 
 
 KERAS = (
@@ -82,13 +81,13 @@ KERAS3 = (
 TQDM = (
     b"\r  0%|          | 0/9 [00:00<?, ?it/s]"
     b"\r 55%|#####     | 5/9 [00:05<00:04]"
-    b"\r100%|##########| 9/9 [00:09]\n"
+    b"\r100%|##########| 9/9 [00:09<00:00]    \n"
 )
 
 
 def test_a_progress_bar_is_shown_in_its_final_state() -> None:
     assert shown(KERAS) == "3/3 [=========] - 1s - loss: 0.51 - acc: 0.8\n"
-    assert shown(TQDM, prefix="a | ") == "a | 100%|##########| 9/9 [00:09]00:04]\n"
+    assert shown(TQDM, prefix="a | ") == "a | 100%|##########| 9/9 [00:09<00:00]    \n"
     assert "3/3" in shown(KERAS3)
     assert "1/3" not in shown(KERAS3)
 
