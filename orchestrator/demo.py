@@ -1,6 +1,6 @@
 """What `orch demo` runs on: a host that is this machine, reached by a private sshd where there is one.
 
-Nothing is touched outside the demo's temporary folder and its cache folder, but for the empty folder
+Nothing is touched outside the demo's folder, but for the empty folder
 /run/sshd that an sshd of root asks for, which is removed again.
 """
 

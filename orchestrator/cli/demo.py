@@ -60,28 +60,27 @@ def command(keep: bool, epochs: int) -> int:
     """Deploy, train, look and clean up on this machine, with the ordinary commands.
 
     Uses Docker where it works here and the image can be had, else a venv; an sshd of its own where there is
-    one, else no ssh at all. Needs no root and touches nothing but a temporary and a cache folder.
+    one, else no ssh at all. Needs no root and touches nothing but a folder of its own in your cache folder.
     """
     from orchestrator.demo import choose_engine, inventory, private_sshd
 
     began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="orch-demo-"))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orch" / "demo"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orch"
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="demo-", dir=cache))  # /tmp may be memory, TensorFlow is 1 GB
     try:
-        cache.mkdir(parents=True, exist_ok=True)
         with private_sshd(folder) as reached:
             engine = choose_engine()
             click.echo(f"demo: engine {engine.what}" + (f" ({engine.why})" if engine.why else ""))
             how = "an sshd of its own on 127.0.0.1" if reached else "no ssh (no usable sshd here)"
             click.echo(f"demo: this machine is host 'here', reached by {how}")
-            stage = _stage(folder, inventory(reached, engine.what, cache / "root"))
+            stage = _stage(folder, inventory(reached, engine.what, folder / "root"))
             return _play(stage, keep, epochs, began)
     finally:
         if keep:
-            click.echo(f"demo: kept {folder} and {cache}")
+            click.echo(f"demo: kept {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-            _sweep(cache)
 
 
 def _stage(folder: Path, hosts: str) -> Stage:
@@ -107,7 +106,7 @@ def _play(stage: Stage, keep: bool, epochs: int, began: float) -> int:
         return _failed(f"the deploy ended with {status}")
     try:
         words = ("train", "--wait", "--hosts", "here", "--name", "digits")
-        status, log = stage.orch(*words, "--", "python3", "-m", "trainer", f"--epochs={epochs}")
+        status, log = stage.orch(*words, "--", f"--epochs={epochs}")
         for look in (("ps",), ("ls", "digits"), ("gpu-status",)):
             stage.orch(*look)
     finally:
@@ -123,17 +122,3 @@ def _play(stage: Stage, keep: bool, epochs: int, began: float) -> int:
 def _failed(why: str) -> int:
     click.echo(f"orch: demo: {why}", err=True)
     return FAILED
-
-
-def _sweep(cache: Path) -> None:
-    """Remove what the demo made, but for an installed TensorFlow that the next demo can use."""
-    installed = list(cache.glob("root/*/*/venv"))
-    for place in set(cache.glob("root/*/*/*")) - set(installed):
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place, ignore_errors=True)
-        else:
-            place.unlink()
-    if installed:
-        click.echo(f"demo: kept the installed TensorFlow for the next demo: {cache} (remove it with rm -r)")
-    else:
-        shutil.rmtree(cache, ignore_errors=True)

@@ -81,11 +81,12 @@ def command(
     """Run a training command in the container of a host, under nohup, with a record of how it goes.
 
     The project's folder is sent as it is now; editing it later changes nothing in the run. Without a
-    command the bundled trainer runs.
+    command, or with flags alone, the bundled trainer runs.
 
     \b
       orch train --hosts gpu01 -- python3 train.py --epochs=100
       orch train -d --hosts gpu01 --name nightly --gpus 2 -- python3 train.py
+      orch train --hosts gpu01 -- --epochs=5
     """
     from orchestrator.run.order import make_order, wanted_gpus
 
@@ -139,8 +140,8 @@ def _code(app: App, host: Host, argv: tuple[str, ...], max_size: str) -> tuple[B
         limit = bytes_of(max_size)
     except ValueError as error:
         raise UsageError(f"--max-size {max_size}: {error}") from error
-    if not argv:
-        return trainer_bundle(), TRAINER
+    if not argv or argv[0].startswith("-"):
+        return trainer_bundle(), (*TRAINER, *argv)
     bundle = collect(identity_of(host, app.cwd).project.folder, max_bytes=limit)
     for note in bundle.notes:
         app.say(f"note: {note}")

@@ -59,7 +59,7 @@ def make_order(
         name=name,
         env=tuple(sorted(env)),
         gpus=gpus,
-        sub="" if tuple(argv) == TRAINER else _below(cwd, top),
+        sub="" if tuple(argv[:3]) == TRAINER else _below(cwd, top),
         git=asdict(commit) if commit else {},
         by=f"{getpass.getuser()}@{socket.gethostname()}",
         asked=time.time(),
