@@ -48,7 +48,7 @@ class Log:
     @property
     def last_words(self) -> str:
         """The last line that says something."""
-        return self._last_line[-300:].decode("utf-8", "replace").strip()
+        return self._last_line[-300:].decode("utf-8", "replace").strip().removeprefix("orch: ")
 
     def close(self) -> None:
         """Close the file."""

@@ -50,9 +50,8 @@ class Place:
         part.replace(self._file("json"))
 
     def forget(self) -> None:
-        """Remove what only the entry needs; the logs stay."""
-        for kind in ("lock", "json"):
-            self._file(kind).unlink(missing_ok=True)
+        """Forget the last firing. The log stays, and the lock: a firing may hold it."""
+        self._file("json").unlink(missing_ok=True)
 
     @contextmanager
     def held(self) -> Iterator[None]:
