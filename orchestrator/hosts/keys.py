@@ -126,6 +126,8 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     user: str
     identities: Identities
     limit: Limit
+    inside: str = ""
+    """Where on the host the login is, for messages: " (its container)"."""
     key: Any = None
     tried: list[str] = field(default_factory=list)
     unusable: list[str] = field(default_factory=list)
@@ -171,7 +173,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     def _refused(self, why: str | None = None) -> NotPermitted:
         tried = ", ".join(self.tried) or "none"
         rest = "".join(f"; {u}" for u in self.unusable)
-        login = f"{self.user}@{self.host}"
+        login = f"{self.user}@{self.host}{self.inside}"
         message = f"login refused for {login}" + (f": {why}" if why else "") + f" (tried keys: {tried}{rest})"
         add = "Put the public key into ~/.ssh/authorized_keys there" if self.tried and not why else None
         return NotPermitted(message, where=self.host, hint=add)

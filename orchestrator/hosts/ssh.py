@@ -167,7 +167,7 @@ def hop(
     """
     loaded = [machine.private_key] if machine.private_key else []
     limit = Limit(machine.host.settings.timeout)
-    login = Login(f"the container on {machine.host.name}", user, identities_for(keys, loaded), limit)
+    login = Login(machine.host.name, user, identities_for(keys, loaded), limit, " (its container)")
     door = Door(machine.host.name, "127.0.0.1", port, lambda _: machine.tunnel(port))
     connection = open_connection(door, Pinned(machine.host.name, tuple(host_keys)), login, limit)
     return SshMachine(machine.host, connection, login)
