@@ -42,6 +42,13 @@ def _connect(host: Host) -> Machine:
     return connect(host, prompt=_confirm if sys.stdin and sys.stdin.isatty() else None)
 
 
+def _cwd() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current folder is gone", hint="Change to one that is there") from None
+
+
 def _confirm(question: str) -> bool:
     return click.confirm(question, default=False, err=True)
 
@@ -52,7 +59,7 @@ class App:
 
     connect: Callable[[Host], Machine] = _connect
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    cwd: Path = field(default_factory=Path.cwd)
+    cwd: Path = field(default_factory=_cwd)
     files: tuple[Path, ...] = ()
     flags: dict[str, str] = field(default_factory=dict)
     verbose: int = 0

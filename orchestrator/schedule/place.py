@@ -58,7 +58,7 @@ class Place:
         """Hold the entry's lock; no child inherits it. Raises Busy when another firing holds it."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(self._file("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(self._file("lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise OrchError(f"can't write {self._folder}: {error.strerror}") from None
         try:

@@ -174,3 +174,12 @@ def test_init_where_nothing_can_be_written(orch, tmp_path, monkeypatch):
     code, _, err = orch("init", "gpu01")
     assert code == 1
     assert err == f"orch: can't write {tmp_path}/hosts.ini: Permission denied\n"
+
+
+def test_a_current_folder_that_is_gone_is_one_line(tmp_path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run(["hosts"]) == 2
+    assert capsys.readouterr().err == "orch: the current folder is gone. Change to one that is there\n"

@@ -67,6 +67,8 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHJl ana@laptop"
             "A": "1", "B": "two, words", "C": "x y", "D": '"', "E": "", "F": "a=b",
         }),
         ("env", r'A="say \"hi\" \\ \n",B=it\'s', {"A": 'say "hi" \\ \\n', "B": "it\\'s"}),
+        ("env", "A=5\" disk,B=6\" disk", {"A": '5" disk', "B": '6" disk'}),
+        ("env", "A=it's,B=theirs'", {"A": "it's", "B": "theirs'"}),
         ("secret", "WANDB_API_KEY, HF_TOKEN", ("WANDB_API_KEY", "HF_TOKEN")),
         ("host_key_policy", "accept-new", "accept-new"),
         ("remote_path", "/usr/local/cuda/bin, ~/bin", ("/usr/local/cuda/bin", "~/bin")),

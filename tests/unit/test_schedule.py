@@ -228,6 +228,19 @@ def nothing(_data: bytes) -> None:
     """Nobody watches."""
 
 
+@pytest.fixture
+def typed():
+    """Something to read on stdin, as on a terminal."""
+    saved, (there, here) = os.dup(0), os.pipe()
+    os.write(here, b"typed\n")
+    os.dup2(there, 0)
+    yield
+    os.dup2(saved, 0)
+    for number in (saved, there, here):
+        os.close(number)
+
+
+@pytest.mark.usefixtures("typed")
 def test_a_firing_logs_all_output_with_dates_and_remembers_its_status(place):
     fired = fire(place, "nightly", [*SHELL, "echo out; echo err >&2; read x; echo read=$?; exit 3"], nothing)
     assert (fired.status, fired.last_words) == (3, "read=1")
