@@ -64,9 +64,11 @@ def _known(inventory: Inventory, wanted: Sequence[Host]) -> list[Host]:
 
 def _lay_out(app: App, path: Path, inventory: Inventory, wanted: Sequence[Host]) -> list[Host]:
     """Print what would be added to an inventory that is there; return those hosts."""
+    from orchestrator.inventory.source import shown
+
     there = {host.name for host in inventory.hosts}
     new = [host for host in wanted if host.address not in there]
-    app.say(f"kept    {path.name}" + (", to which you may add:" if new else ""))
+    app.say(f"kept    {shown(path)}" + (", to which you may add:" if new else ""))
     for host in new:
         click.echo(_line(host))
     return [inventory.stranger(host.name) for host in new]

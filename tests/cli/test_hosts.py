@@ -183,3 +183,15 @@ def test_a_current_folder_that_is_gone_is_one_line(tmp_path, monkeypatch, capsys
     gone.rmdir()
     assert run(["hosts"]) == 2
     assert capsys.readouterr().err == "orch: the current folder is gone. Change to one that is there\n"
+
+
+def test_init_below_a_project_adds_no_second_inventory(orch, tmp_path, capsys):
+    orch("init", "gpu01")
+    below = tmp_path / "src"
+    below.mkdir()
+    app = App(connect=nowhere, environ={}, cwd=below)
+    assert run(["init", "gpu02"], app) == 69
+    said = capsys.readouterr()
+    assert "kept    hosts.ini, to which you may add:" in said.err  # as seen from the process's folder
+    assert said.out.startswith("gpu02\n")
+    assert not (below / "hosts.ini").exists()
