@@ -42,5 +42,7 @@ def written(folder: str) -> Iterator[None]:
     try:
         yield
     except (tf.errors.OpError, OSError) as error:
+        # "{{node ...}} checkpoints/ckpt-41_temp/...; No space left on device [Op:SaveV2]"
         reason = str(getattr(error, "message", None) or error).splitlines()[0]
+        reason = reason.split("; ")[-1].split(" [Op:")[0]
         raise TrainerError(f"cannot write {folder}/: {reason}") from error

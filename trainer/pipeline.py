@@ -20,25 +20,25 @@ class Batches(NamedTuple):
     test: tf.data.Dataset
 
     @classmethod
-    def of(cls, data: Dataset, per_replica: int, replicas: int, seed: int) -> Batches:
+    def of(cls, data: Dataset, per_replica: int, replicas: int) -> Batches:
         """All parts in batches of `per_replica` for each replica; the training part in ever new order."""
         size = per_replica * replicas
         return cls(
-            batches(data.train, order(data.train, replicas, seed), size),
+            batches(data.train, order(data.train, replicas, shuffle=True), size),
             batches(data.validation, order(data.validation, replicas), size),
             batches(data.test, order(data.test, replicas), size),
         )
 
 
-def order(part: Part, replicas: int, shuffle_seed: int | None = None) -> tf.data.Dataset:
-    """The number of each row once, with a seed in a new random order each epoch; then rows that fill up.
+def order(part: Part, replicas: int, shuffle: bool = False) -> tf.data.Dataset:
+    """The number of each row once, shuffled in a new order each epoch; then rows that fill up.
 
     The filling makes the last batch one that all replicas share alike: one that is left with nothing crashes.
     """
     count = len(part.labels)
     rows = tf.data.Dataset.range(count)
-    if shuffle_seed is not None:
-        rows = rows.shuffle(count, seed=shuffle_seed)
+    if shuffle:
+        rows = rows.shuffle(count)
     filling = tf.data.Dataset.from_tensors(tf.constant(FILLING, tf.int64)).repeat(-count % replicas)
     return rows.concatenate(filling)
 

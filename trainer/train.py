@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 from contextlib import closing
@@ -33,7 +34,7 @@ def train(options: argparse.Namespace, data: Dataset, stop: Stop) -> float:
     replicas = place.num_replicas_in_sync
     keras.utils.set_random_seed(options.seed)
     size = global_batch(options.batch_size, replicas, len(data.train.labels))
-    sets = Batches.of(data, options.batch_size, replicas, options.seed)
+    sets = Batches.of(data, options.batch_size, replicas)
     plan = progress.Plan(options.epochs, len(sets.train), len(data.train.labels))
     say(f"TensorFlow {tf.__version__}, Python {platform.python_version()}, on {strategy.describe(devices)}")
     say(str(data))
@@ -58,23 +59,17 @@ def global_batch(per_replica: int, replicas: int, examples: int) -> int:
 def fit(network: keras.Model, sets: Batches, plan: progress.Plan, stop: Stop) -> None:
     """All epochs. On a terminal Keras draws its progress bar; elsewhere each epoch is one line."""
     bar = sys.stdout.isatty()
-    boards = tensorboards()
     save = callbacks.Save(Checkpoints(network), stop)
     with closing(progress.Journal(progress.path())) as journal, stop.postponed():
         report = callbacks.Report(plan, journal, quiet=bar)
-        try:
-            network.fit(
-                sets.train,
-                validation_data=sets.validation,
-                epochs=plan.epochs,
-                shuffle=False,  # the batches are shuffled already
-                callbacks=[report, save, *boards],
-                verbose=1 if bar else 0,
-            )
-        except BaseException:
-            for board in boards:
-                board.on_train_end()  # else the last lines stay in memory
-            raise
+        network.fit(
+            sets.train,
+            validation_data=sets.validation,
+            epochs=plan.epochs,
+            shuffle=False,  # the batches are shuffled already
+            callbacks=[report, save, *tensorboards()],
+            verbose=1 if bar else 0,
+        )
 
 
 def tensorboards() -> List[keras.callbacks.TensorBoard]:
@@ -82,10 +77,10 @@ def tensorboards() -> List[keras.callbacks.TensorBoard]:
     try:
         import tensorboard  # noqa: F401
     except ImportError:
-        print(
-            "trainer: no ./logs, as TensorBoard is not installed (pip install tensorboard)", file=sys.stderr
-        )
+        missing = "no ./logs, as TensorBoard is not installed (pip install tensorboard)"
+        print(f"trainer: {missing}", file=sys.stderr, flush=True)
         return []
+    os.makedirs(LOGS, exist_ok=True)
     return [keras.callbacks.TensorBoard(LOGS, write_graph=False)]
 
 

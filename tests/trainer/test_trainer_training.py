@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -12,6 +13,12 @@ import pexpect
 
 from tests.trainer import scripts
 from tests.trainer.conftest import LIMIT, Trainer, own_words
+
+IN_THE_WAY = {
+    "logs": "logs: File exists",
+    "checkpoints": "cannot write checkpoints/: checkpoints is not a directory",
+    "saved_model": "cannot write saved_model/: saved_model is not a directory",
+}
 
 
 def lines(file: Path) -> list[dict[str, float | None]]:
@@ -123,12 +130,13 @@ def test_what_cannot_be_written_is_one_line(newest: Trainer) -> None:
         1,
         ["trainer: /nonexistent/progress.jsonl: No such file or directory"],
     )
-    (newest.cwd / "checkpoints").write_text("a file in the way")
-    done = newest.trains("--epochs", "1")
-    assert done.returncode == 1
-    (words,) = own_words(done.stderr)
-    assert words.startswith("trainer: cannot write checkpoints/: ")
-    assert "Traceback" not in done.stderr
+    for name, reason in IN_THE_WAY.items():
+        shutil.rmtree(newest.cwd / name, ignore_errors=True)
+        (newest.cwd / name).write_text("a file in the way")
+        done = newest.trains("--epochs", "1")
+        assert (done.returncode, own_words(done.stderr)) == (1, [f"trainer: {reason}"])
+        assert "Traceback" not in done.stderr
+        (newest.cwd / name).unlink()
 
 
 def test_without_tensorboard_it_trains_all_the_same(newest: Trainer) -> None:
