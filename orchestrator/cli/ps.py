@@ -61,8 +61,10 @@ def command(
     elif quiet:
         for run in dict.fromkeys(r["run"] for r in rows):
             click.echo(run)
-    else:
+    elif rows:
         _print(rows)
+    elif not any(o.error for o in outcomes):
+        app.say("no runs" if everything else "no runs in the last day (older ones: orch ps -a)")
     return app.close(outcomes)
 
 
@@ -115,9 +117,6 @@ def _print(rows: Sequence[dict[str, Any]]) -> None:
     from orchestrator.cli.table import columns
     from orchestrator.units import duration
 
-    if not rows:
-        click.echo("no runs in the last day (older ones: orch ps -a)", err=True)
-        return
     table = []
     for r in rows:
         age = "-" if r["age_seconds"] is None else duration(r["age_seconds"])

@@ -6,7 +6,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +17,8 @@ from orchestrator.errors import INTERRUPTED, OK, OrchError
 if TYPE_CHECKING:
     from orchestrator.cli.runs import FoundRun, Worker
     from orchestrator.logs.follow import Following
+    from orchestrator.logs.session import Piece
+    from orchestrator.logs.view import View
     from orchestrator.run.status import Status
 
 LAST = 10
@@ -67,24 +69,61 @@ def follow_run(
     detachable: bool = True,
 ) -> int:
     """Show all workers' logs until the run ends; return the run's exit status, 130 after Ctrl-C."""
+    screen = Screen([w.record.host for w in found.workers], raw=raw)
     try:
-        for worker, data in _pieces(app, found, lines, live):
-            _shown(app, found, worker, data, raw)
+        for worker, piece in _pieces(app, found, lines, live):
+            screen.show(worker.record.host, piece)
+        screen.end()
     except KeyboardInterrupt:
+        screen.end()
         if detachable:
             app.say(f"\nthe run goes on:   orch tail {found.called}      orch stop {found.called}")
         return INTERRUPTED
     return report_end(app, _again(app, found)) if live else OK
 
 
-def _pieces(app: App, found: FoundRun, lines: int | None, live: bool) -> Iterator[tuple[Worker, bytes]]:
+class Screen:
+    """Where pieces of logs become visible: stdout, line by line, or byte by byte where `raw`."""
+
+    def __init__(self, hosts: Sequence[str], *, raw: bool) -> None:
+        from orchestrator.logs.view import prefixes
+
+        self._raw, self._terminal = raw, sys.stdout.isatty()
+        self._prefixes = prefixes(hosts, colour=self._terminal and "NO_COLOR" not in os.environ)
+        self._views: dict[str, View] = {}
+
+    def show(self, host: str, piece: Piece) -> None:
+        """Show what a piece of a host's log makes visible."""
+        if self._raw:
+            return self._write(piece.data)
+        if host not in self._views:
+            from orchestrator.logs.view import View
+
+            through = self._terminal and len(self._prefixes) == 1
+            beginning = piece.offset == 0
+            self._views[host] = View(prefix=self._prefixes[host], through=through, beginning=beginning)
+        return self._write(self._views[host].feed(piece.data).encode())
+
+    def end(self) -> None:
+        """Show what was held back of lines without an end."""
+        for view in self._views.values():
+            self._write(view.end().encode())
+
+    @staticmethod
+    def _write(data: bytes) -> None:
+        sys.stdout.flush()
+        while data:
+            data = data[os.write(1, data) :]
+
+
+def _pieces(app: App, found: FoundRun, lines: int | None, live: bool) -> Iterator[tuple[Worker, Piece]]:
     """Yield the pieces of all workers' logs as they come, each read in a thread of its own."""
-    pieces: queue.Queue[tuple[Worker, bytes | Exception | None]] = queue.Queue(_AHEAD)
+    pieces: queue.Queue[tuple[Worker, Piece | Exception | None]] = queue.Queue(_AHEAD)
 
     def read(worker: Worker) -> None:
         try:
             for piece in _following(app, worker, lines, live).pieces():
-                pieces.put((worker, piece.data))
+                pieces.put((worker, piece))
             pieces.put((worker, None))
         except Exception as error:  # told in the caller's thread
             pieces.put((worker, error))
@@ -117,12 +156,6 @@ def _following(app: App, worker: Worker, lines: int | None, live: bool) -> Follo
     )
 
 
-def _shown(app: App, found: FoundRun, worker: Worker, data: bytes, raw: bool) -> None:
-    sys.stdout.flush()
-    while data:
-        data = data[os.write(1, data) :]
-
-
 def _again(app: App, found: FoundRun) -> FoundRun:
     """Read the run's records once more: it has ended since."""
     from orchestrator.cli.runs import find_run
@@ -132,11 +165,12 @@ def _again(app: App, found: FoundRun) -> FoundRun:
 
 def report_end(app: App, found: FoundRun) -> int:
     """Say how the run ended, and return its exit status: of its first worker that has one other than 0."""
+    from orchestrator.logs.view import last_lines
     from orchestrator.run.status import judge
 
     statuses = [judge(w.record) for w in found.workers]
     for worker, status in zip(found.workers, statuses, strict=True):
-        for line in worker.record.tail.splitlines()[-LAST:]:
+        for line in last_lines(worker.record.tail.encode(), LAST):
             app.say(f"  | {line}")
         app.say(_end_line(found, worker, status))
     bad = [s for s in statuses if s.exit_status != 0]
