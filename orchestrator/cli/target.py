@@ -31,7 +31,7 @@ def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
 
     Without a word it is the only host there is.
     """
-    if word is None or _is_host(app, word):
+    if word is None or is_host(app, word):
         hosts = app.changed([word] if word else [])
         if len(hosts) != 1:
             raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
@@ -39,7 +39,8 @@ def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
     return _run(app, word, on_host)
 
 
-def _is_host(app: App, word: str) -> bool:
+def is_host(app: App, word: str) -> bool:
+    """Tell whether a word means a host or a group of the inventory; without one, what is no run's id."""
     if any(word == h.name for h in app.inventory.hosts) or word in app.inventory.groups:
         return True
     return not app.inventory.hosts and not word[:8].isdigit()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import tarfile
+from collections.abc import Iterable, Iterator
 
 EPOCH = 946_684_800
 """2000-01-01 UTC: the time of what has no content. zip can't hold years before 1980."""
@@ -22,15 +23,15 @@ def time_of(sha256: str) -> int:
     Python takes a .pyc for fresh by the time and size of its source: with one time for all, an edit that
     keeps the size would not be seen where code is laid over old code.
     """
-    return EPOCH + int(sha256[:7] or "0", 16)
+    return EPOCH + int(sha256[:7], 16)
 
 
 def member(
-    path: str, *, mode: int, size: int = 0, sha256: str = "", target: str = "", folder: bool = False
+    path: str, *, mode: int, size: int = 0, mtime: int = EPOCH, target: str = "", folder: bool = False
 ) -> bytes:
     """Return the header of a file (its content and `padding` follow), a link or a folder."""
     info = tarfile.TarInfo(path)
-    info.mtime, info.mode, info.size = time_of(sha256), mode, size
+    info.mtime, info.mode, info.size = mtime, mode, size
     if target:
         info.type, info.linkname = tarfile.SYMTYPE, target
     elif folder:
@@ -45,3 +46,16 @@ def padding(size: int) -> bytes:
 
 TRAILER = bytes(2 * BLOCK)
 """The end of an archive."""
+
+_GATHERED = 1 << 18
+
+
+def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small pieces to such of 256 kB: a write to the network for each header costs too much."""
+    buffer = bytearray()
+    for piece in pieces:
+        buffer += piece
+        if len(buffer) >= _GATHERED:
+            yield bytes(buffer)
+            buffer.clear()
+    yield bytes(buffer)

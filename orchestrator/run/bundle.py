@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.errors import OrchError
-from orchestrator.run.archive import TRAILER, member, padding
+from orchestrator.run.archive import TRAILER, gathered, member, padding, time_of
 from orchestrator.run.digests import PRIVATE_KEY, Digests, Unsteady, cache_folder
 from orchestrator.run.walk import Found, Kind, Walk, check_size, leave_out, walk
 
@@ -92,18 +92,12 @@ class Bundle:
         return path in (".", "") or path in self._paths
 
     def tar(self, end: str = "") -> Iterator[bytes]:
-        """Yield the bundle as a tar stream, the same bytes for the same digest; an empty file `end` is last.
+        """Return the bundle as a tar stream, the same bytes for the same digest; an empty file `end` is last.
 
         Files are read-only in it and folders writable by their owner. Raises Changed when a file is no
         longer what was collected; what was yielded until then has no end.
         """
-        buffer = bytearray()
-        for piece in self._pieces(end):
-            buffer += piece
-            if len(buffer) >= _CHUNK:
-                yield bytes(buffer)
-                buffer.clear()
-        yield bytes(buffer)
+        return gathered(self._pieces(end))
 
     def _pieces(self, end: str) -> Iterator[bytes]:
         made: set[str] = set()
@@ -116,7 +110,7 @@ class Bundle:
                 yield member(entry.path, mode=0o777, target=entry.target)
             elif entry.kind == "file":
                 mode = 0o555 if entry.executable else 0o444
-                yield member(entry.path, mode=mode, size=entry.size, sha256=entry.sha256)
+                yield member(entry.path, mode=mode, size=entry.size, mtime=time_of(entry.sha256))
                 yield from self._content(entry)
                 yield padding(entry.size)
         if end:

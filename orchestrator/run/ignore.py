@@ -11,19 +11,24 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from orchestrator.errors import ConfigError
+from orchestrator.run.ids import ID
 
 ORCHIGNORE = ".orchignore"
 """The project's own list, at its top. gitignore syntax; it has the last word over `.gitignore`."""
 
 _NEVER = re.compile(
-    r"(\.git|__pycache__|node_modules|\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?)\Z", re.DOTALL
+    r"(\.git|__pycache__|node_modules|\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.orch-part-\w+)\Z",
+    re.DOTALL,
 )
 _KEY_HEAD = re.compile(rb"\s*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|PuTTY-User-Key-File-)")
 
 
 def never_sent(name: str) -> bool:
-    """Tell whether a file or folder of this name holds secrets, or what any machine makes for itself."""
-    return bool(_NEVER.match(name))
+    """Tell whether a file or folder of this name holds secrets, what any machine makes for itself, or a run.
+
+    A fetched run lies in a folder with its id for a name.
+    """
+    return bool(_NEVER.match(name) or ID.match(name))
 
 
 def is_private_key(head: bytes) -> bool:

@@ -7,14 +7,12 @@ from collections.abc import Callable
 
 from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection
-from orchestrator.hosts.base import Machine, Stream
+from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
 from orchestrator.run.bundle import Bundle
+from orchestrator.run.pouring import answer, pour
 from orchestrator.units import size
-
-PATIENCE = 120.0
-"""Seconds for the host to put the last files on its disk."""
 
 _BLOCK = 4096  # bytes that a small file takes on most file systems
 
@@ -31,11 +29,11 @@ def upload(
     token = secrets.token_hex(8)
     end = f".orch-end-{token}"
     with machine.stream(_script(place, bundle, token, end)) as stream:
-        answer = _line(stream)
-        if answer == "go":
-            answer = _send(stream, bundle, end, told) or _line(stream)
+        said = answer(stream)
+        if said == "go":
+            said = pour(stream, bundle.tar(end), told)
         words = stream.read_error().decode("utf-8", "replace").strip()
-    _judge(answer, words, machine.host.name, f"{place}/bundles", bundle)
+    _judge(said, words, machine.host.name, f"{place}/bundles", bundle)
 
 
 def _script(place: str, bundle: Bundle, token: str, end: str) -> Script:
@@ -54,35 +52,8 @@ def _space(bundle: Bundle) -> int:
     return sum(-(-entry.size // _BLOCK) * _BLOCK for entry in bundle.entries)
 
 
-def _send(stream: Stream, bundle: Bundle, end: str, told: Callable[[int], None]) -> str:
-    """Send the stream; return what the host said before it was through, if anything."""
-    sent = 0
-    for piece in bundle.tar(end):
-        try:
-            stream.write(piece)
-        except (OSError, HostError):  # it went away, and may have said why
-            return _line(stream)
-        sent += len(piece)
-        told(sent)
-        if early := stream.read(timeout=0):
-            return _line(stream, early)
-    stream.close_stdin()
-    return ""
-
-
-def _line(stream: Stream, begun: bytes = b"") -> str:
-    """Return the next line of the host's answer, or what there is of it."""
-    text = begun
-    while not text.endswith(b"\n"):
-        data = stream.read(timeout=PATIENCE)
-        if not data:
-            break
-        text += data
-    return text.decode("utf-8", "replace").strip()
-
-
-def _judge(answer: str, words: str, host: str, place: str, bundle: Bundle) -> None:
-    how, _, rest = answer.partition(" ")
+def _judge(said: str, words: str, host: str, place: str, bundle: Bundle) -> None:
+    how, _, rest = said.partition(" ")
     if how in ("whole", "there"):
         return
     if how == "full":

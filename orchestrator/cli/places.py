@@ -1,0 +1,69 @@
+"""Files on a command line: HOST:PATH, RUN:PATH, and paths here; and how lists of files are told."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.app import App
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.hosts.base import Machine
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path on a host; `~/` is the account's home there."""
+
+    machine: Machine
+    path: str
+
+
+def find_place(app: App, text: str) -> Place | None:
+    """Return the place that HOST:PATH or RUN:PATH means, None for a path here (as scp tells them apart).
+
+    A relative path is in the account's home, or in the run's `work/`.
+    """
+    from orchestrator.cli.runs import find_run, only_worker
+    from orchestrator.cli.target import is_host
+
+    word, colon, path = text.partition(":")
+    if not colon or not word or "/" in word:
+        return None
+    if is_host(app, word):
+        hosts = app.changed([word])
+        if len(hosts) != 1:
+            raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
+        home = path.startswith(("/", "~/")) or path == "~"
+        return Place(app.machine(hosts[0]), path if home else posixpath.join("~", path))
+    worker = only_worker(find_run(app, word))
+    return Place(app.machine(worker.host), posixpath.join(worker.record.directory, "work", path))
+
+
+def inside_work(path: str) -> str:
+    """Return a path below a run's `work/`. Raises UsageError when it leads out of it."""
+    inside = posixpath.normpath(path)
+    if inside.startswith(("/", "../")) or inside == "..":
+        raise UsageError(f"{path} is not in the run's work folder", hint="Other files: orch cp HOST:PATH .")
+    return "" if inside == "." else inside
+
+
+def counted(count: int, total: int) -> str:
+    """Return `3 files, 41 kB`."""
+    from orchestrator.units import size
+
+    return f"{count} file{'s' if count != 1 else ''}, {size(total)}"
+
+
+def shown(name: str) -> str:
+    """Return a name fit for a line of text: bytes that are no text, and control characters, as escapes."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def moment(mtime: int) -> str:
+    """Return a time of a file, as local time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(mtime))
