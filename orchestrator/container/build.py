@@ -91,10 +91,23 @@ def follow(machine: Machine, stream: Stream, told: Told, *, what: str, base: str
     if status is None:
         raise LostConnection(f"the connection went during {what}", where=machine.host.name)
     if status:
-        said = [line for line in last if not line.startswith(("DEPRECATED", "Step ", " --->"))]
-        error = explain_failure(machine.host, "\n".join(said), base=base)
-        error.details = "\n".join(said[-20:])
+        error = explain_failure(machine.host, "\n".join(last), base=base)
+        error.details = "\n".join([line for line in last if not line.startswith(_NOISE)][-20:])
         raise error
+
+
+_NOISE = (
+    "DEPRECATED",
+    "Step ",
+    " --->",
+    "Sending build context",
+    "Removing intermediate",
+    "The command '",
+    "Get:",
+    "Reading ",
+    "Building dependency",
+)
+"""How lines of a build begin that say nothing of why it failed."""
 
 
 def _lines(stream: Stream) -> Iterator[str]:

@@ -164,9 +164,12 @@ def explain_failure(
 _SETTINGS = ("image", "volumes", "requirements", "apt_packages", "startup")
 
 
+_ADVICE = ("See '", "Run 'docker", "time=", "DEPRECATED", "The command '")
+
+
 def _own_words(text: str) -> str:
     """Return the last line that says something, without the client's advice and prefixes."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("See '", "Run 'docker", "time=", "DEPRECATED"))]
+    said = [line for line in lines if not line.startswith(_ADVICE)]
     last = (said or lines or ["it gave no reason"])[-1]
     return re.sub(r"^(docker: )?(Error response from daemon: )?", "", last)[:300]
