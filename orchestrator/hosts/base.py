@@ -54,6 +54,7 @@ class Stream(Protocol):
     def read(self, size: int = 65536, timeout: float | None = None) -> bytes | None:
         """Return the next bytes of stdout, b"" at the end, or None when `timeout` seconds passed with none.
 
+        With a `timeout`, None comes early when much of stderr waits: who polls both loses nothing.
         Raises LostConnection when the connection goes before the end.
         """
 

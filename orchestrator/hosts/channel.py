@@ -40,9 +40,11 @@ class ChannelStream:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             over = ended(self._channel)  # asked before the data: what came before the end is not missed
-            self._drain_error()
+            crowded = self._drain_error(until is not None)
             if self._channel.recv_ready():
                 return bytes(self._channel.recv(size))
+            if crowded:
+                return None
             if over:
                 return self._at_end()
             left = None if until is None else until - time.monotonic()
@@ -54,14 +56,18 @@ class ChannelStream:
             raise LostConnection("the connection went", where=self._host)
         return b""
 
-    def _drain_error(self) -> None:
+    def _drain_error(self, polled: bool) -> bool:
+        """Take stderr off the channel; for who polls, no more than can be kept. True: more may wait."""
         while self._channel.recv_stderr_ready():
-            self._error += self._channel.recv_stderr(PIECE)
+            if polled and len(self._error) >= ERROR_KEPT // 2:
+                return True
+            self._error += self._channel.recv_stderr(ERROR_KEPT // 2)
             del self._error[:-ERROR_KEPT]
+        return False
 
     def read_error(self) -> bytes:
         """Return what stderr has held since the last call (at most its last 64 KiB)."""
-        self._drain_error()
+        self._drain_error(polled=True)
         said = bytes(self._error)
         self._error.clear()
         return said

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from orchestrator.errors import ConfigError, HostError, Unreachable
+from orchestrator.errors import ConfigError, OrchError
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.local import LocalMachine
@@ -15,7 +15,10 @@ from orchestrator.hosts.trust import KnownHosts, Prompt, policy_of
 from orchestrator.inventory import Host
 
 if TYPE_CHECKING:
+    from orchestrator.hosts.gateways import Gateway
     from orchestrator.hosts.ssh import SshMachine
+
+T = TypeVar("T")
 
 _MOST_JUMPS = 8
 
@@ -30,73 +33,28 @@ def connect(host: Host, *, prompt: Prompt | None = None) -> Machine:
     args = (*host.common_args, *host.extra_args)
     try:
         route = resolve(host.address, user=host.user, port=host.port, args=args)
+        steps = way(route, _config_file(args))
     except ConfigError as error:
         raise ConfigError(error.message, where=host.name, hint=error.hint) from error
-    return _reach(host, route, prompt, ())
+    return _reach(host, steps, prompt)
 
 
-def _reach(host: Host, route: Route, prompt: Prompt | None, through: Sequence[str]) -> SshMachine:
-    """Open a connection along a route; `through` are the jumps on the way that has led here."""
-    from orchestrator.hosts import dial
-    from orchestrator.hosts.keys import Identities, Login
-    from orchestrator.hosts.opening import Door, open_connection
-    from orchestrator.hosts.ssh import SshMachine
+def way(route: Route, args: Sequence[str] = ()) -> tuple[Route, ...]:
+    """Return the jumps to a host, the outermost first, and the host itself at the end.
 
-    behind = _jump(host, route, prompt, through) if route.jump else None
-    limit = Limit(host.settings.timeout)  # a jump has its own; it is open by now
-
-    def dialled(limit: Limit) -> object:
-        if behind:
-            return _through(behind, route)
-        if route.command:
-            return dial.ProxySocket(route.command)
-        return dial.tcp(host.name, route.address, route.port, limit)
-
-    policy = policy_of(host.settings.host_key_policy, host.came_from("host_key_policy") != "default", route)
-    login = Login(
-        host.name,
-        route.user,
-        Identities.of(route, host.key, host.sources.get("ansible_ssh_private_key_file")),
-        limit,
-    )
-    try:
-        trust = KnownHosts(host.name, route, policy, prompt)
-        connection = open_connection(Door(host.name, route.address, route.port, dialled), trust, login, limit)
-    except BaseException:
-        if behind:
-            behind.close()
-        raise
-    return SshMachine(host, connection, login, behind)
-
-
-def _through(behind: Machine, route: Route) -> object:
-    """Open the way from a jump to the host behind it."""
-    try:
-        return behind.tunnel(route.port, route.address)
-    except HostError as error:
-        raise Unreachable(error.message, where=error.where) from error
-
-
-def _jump(host: Host, route: Route, prompt: Prompt | None, through: Sequence[str]) -> SshMachine:
-    """Reach the last host of ProxyJump; it goes through those before it, or through its own ProxyJump."""
-    before, _, last = (route.jump or "").rpartition(",")
-    target = host.name.partition(" (through ")[0]
-    if len(through) >= _MOST_JUMPS or last in through:
-        way = " -> ".join((*through, last))
-        raise ConfigError(f"ProxyJump leads round in a circle: {way}", where=target)
-    name, port = _split(last)
-    args = _config_file(host.common_args)
-    step = resolve(name, port=port, args=args)
-    if before:
-        step = replace(step, jump=before, command=None)
-    gateway = Host(
-        name=f"{target} (through {name})",
-        address=step.address,
-        common_args=args,
-        settings=host.settings,
-        sources=host.sources,
-    )
-    return _reach(gateway, step, prompt, (*through, last))
+    `a,b` in ProxyJump: b is next to the host and is reached through a, whatever ~/.ssh/config says of b.
+    Raises ConfigError when they lead round in a circle.
+    """
+    steps, seen = [route], list[str]()
+    while steps[0].jump:
+        before, _, last = steps[0].jump.rpartition(",")
+        if len(seen) >= _MOST_JUMPS or last in seen:
+            raise ConfigError(f"ProxyJump leads round in a circle: {' -> '.join((*seen, last))}")
+        seen.append(last)
+        name, port = _split(last)
+        step = resolve(name, port=port, args=args)
+        steps.insert(0, replace(step, jump=before, command=None) if before else step)
+    return tuple(steps)
 
 
 def _config_file(args: Sequence[str]) -> tuple[str, ...]:
@@ -114,3 +72,53 @@ def _split(jump: str) -> tuple[str, int | None]:
     if colon and port.isdigit() and (head.endswith("]") or ":" not in head):
         return head.replace("[", "").replace("]", ""), int(port)
     return text.replace("[", "").replace("]", ""), None
+
+
+def _reach(host: Host, steps: Sequence[Route], prompt: Prompt | None) -> SshMachine:
+    """Open a connection to the last of the steps, through those before it."""
+    from orchestrator.hosts import dial
+    from orchestrator.hosts.keys import Identities, Login
+    from orchestrator.hosts.opening import Door, open_connection
+    from orchestrator.hosts.ssh import SshMachine
+
+    route = steps[-1]
+    behind = _jump(host, steps[:-1], prompt)
+    limit = Limit(host.settings.timeout)  # a jump has its own; it is open by now
+
+    def dialled(limit: Limit) -> object:
+        if behind:
+            return _through(host, steps[-2], lambda: behind.machine.way_to(route.address, route.port, limit))
+        if route.command:
+            return dial.ProxySocket(route.command)
+        return dial.tcp(host.name, route.address, route.port, limit)
+
+    policy = policy_of(host.settings.host_key_policy, host.came_from("host_key_policy") != "default", route)
+    named_at = host.sources.get("ansible_ssh_private_key_file")
+    login = Login(host.name, route.user, Identities.of(route, host.key, named_at), limit)
+    door = Door(host.name, route.address, route.port, dialled)
+    try:
+        connection = open_connection(door, KnownHosts(host.name, route, policy, prompt), login, limit)
+    except BaseException:
+        if behind:
+            behind.close()
+        raise
+    return SshMachine(host, connection, login, behind)
+
+
+def _jump(host: Host, steps: Sequence[Route], prompt: Prompt | None) -> Gateway | None:
+    """Open the jump that is next to the host, or take a share in it where another host has it open."""
+    from orchestrator.hosts.gateways import share
+
+    if not steps:
+        return None
+    gateway = Host(steps[-1].name, steps[-1].address, settings=host.settings, sources=host.sources)
+    return _through(host, steps[-1], lambda: share(tuple(steps), lambda: _reach(gateway, steps, prompt)))
+
+
+def _through(host: Host, step: Route, do: Callable[[], T]) -> T:
+    """Do something at a jump; its error is told as the host's."""
+    try:
+        return do()
+    except OrchError as error:
+        message = f"through {step.name}: {error.message}"
+        raise type(error)(message, where=host.name, hint=error.hint) from error

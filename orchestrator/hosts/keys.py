@@ -16,7 +16,7 @@ import paramiko
 from paramiko.agent import AgentSSH
 from paramiko.auth_strategy import AuthStrategy
 
-from orchestrator.errors import ConfigError, HostError, NotPermitted
+from orchestrator.errors import ConfigError, NotPermitted, Unreachable
 from orchestrator.hosts.known_hosts import PublicKey
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.ssh_config import Route
@@ -159,7 +159,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     def _go_on(self, transport: Any, error: Exception) -> None:
         """Return where the next key may be tried after `error`; raise where the server has gone."""
         if self.limit.over:
-            raise HostError(
+            raise Unreachable(
                 f"no answer to the login within {self.limit.seconds:g} s", where=self.host
             ) from error
         if not transport.is_active():

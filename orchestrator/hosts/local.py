@@ -24,6 +24,7 @@ from orchestrator.hosts.limit import Limit
 from orchestrator.inventory import Host
 
 _PIECE = 1 << 16
+_ERROR_KEPT = 1 << 16  # bytes of stderr that a stream keeps
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL for a stream that is closed early
 _CONNECT_SECONDS = 10.0
 
@@ -33,6 +34,7 @@ class LocalMachine(Machine):
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self._running: set[subprocess.Popen[bytes]] = set()
 
     def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
         """Run a script through `sh -s`; after `deadline` its whole process group is killed."""
@@ -51,6 +53,8 @@ class LocalMachine(Machine):
                 start_new_session=True,
             )
             closed.callback(_end, process, signal.SIGKILL)
+            self._running.add(process)
+            closed.callback(self._running.discard, process)
             _collect(process, answer, limit)
             if answer.whole:  # it is at its `exit`; what it left behind in its group lives on
                 process.wait()
@@ -61,7 +65,9 @@ class LocalMachine(Machine):
     def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
         """Start a command with raw stdin and stdout."""
         script = on_path(self.host.settings.remote_path, lasting(command))
-        return LocalStream(script.text, self.host.name, terminal)
+        stream = LocalStream(script.text, self.host.name, terminal)
+        self._running.add(stream.process)
+        return stream
 
     def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
         """Write a file whole or not at all."""
@@ -81,7 +87,12 @@ class LocalMachine(Machine):
         return sock
 
     def close(self) -> None:
-        """Nothing is held."""
+        """End what still runs, as a closed connection would."""
+        for process in tuple(self._running):
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGTERM)
+        self._running.clear()
 
 
 def _collect(process: subprocess.Popen[bytes], answer: Answer, limit: Limit) -> None:
@@ -123,8 +134,8 @@ class LocalStream:
 
     def __init__(self, text: str, host: str, terminal: Terminal | None) -> None:
         self._host, self._error, self._master, self._over = host, bytearray(), -1, False
-        self._process = self._on_terminal(text, terminal) if terminal else self._on_pipes(text)
-        out, err = self._process.stdout, self._process.stderr
+        self.process = self._on_terminal(text, terminal) if terminal else self._on_pipes(text)
+        out, err = self.process.stdout, self.process.stderr
         self._out = out.fileno() if out else self._master
         self._err = err.fileno() if err else -1
 
@@ -153,7 +164,8 @@ class LocalStream:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
-            ready = self._ready(left)
+            crowded = until is not None and len(self._error) >= _ERROR_KEPT // 2
+            ready = self._ready(0 if crowded else left, error=not crowded)
             if self._out in ready:
                 piece = self._take(size)
                 self._over = not piece
@@ -161,9 +173,10 @@ class LocalStream:
             if not ready:
                 return None
 
-    def _ready(self, seconds: float | None) -> set[int]:
+    def _ready(self, seconds: float | None, *, error: bool = True) -> set[int]:
+        """Return which of stdout and stderr have something within the time; stderr is taken at once."""
         poll = select.poll()
-        for number in (self._out, self._err):
+        for number in (self._out, self._err if error else -1):
             if number >= 0:
                 poll.register(number, select.POLLIN)
         ready = {number for number, _ in poll.poll(None if seconds is None else seconds * 1000)}
@@ -178,15 +191,15 @@ class LocalStream:
             return b""
 
     def _take_error(self) -> None:
-        piece = os.read(self._err, _PIECE)
+        piece = os.read(self._err, _ERROR_KEPT // 2)
         self._error += piece
-        del self._error[:-_PIECE]
+        del self._error[:-_ERROR_KEPT]
         if not piece:
             self._err = -1
 
     def read_error(self) -> bytes:
         """Return what stderr has held since the last call (at most its last 64 KiB)."""
-        while self._err >= 0 and self._err in self._ready(0):
+        while self._err >= 0 and len(self._error) < _ERROR_KEPT // 2 and self._err in self._ready(0):
             pass
         said = bytes(self._error)
         self._error.clear()
@@ -194,7 +207,7 @@ class LocalStream:
 
     def write(self, data: bytes) -> None:
         """Send all of `data`. Raises LostConnection when nobody reads it any more."""
-        number = self._process.stdin.fileno() if self._process.stdin else self._master
+        number = self.process.stdin.fileno() if self.process.stdin else self._master
         view = memoryview(data)
         try:
             while view:
@@ -204,8 +217,8 @@ class LocalStream:
 
     def close_stdin(self) -> None:
         """Send the end of stdin."""
-        if self._process.stdin:
-            self._process.stdin.close()
+        if self.process.stdin:
+            self.process.stdin.close()
         else:
             self.write(b"\x04")  # ^D is the end of file of a terminal
 
@@ -217,14 +230,14 @@ class LocalStream:
     def status(self) -> int | None:
         """Return the exit status once stdout has ended; 128+N for signal N."""
         try:
-            status = self._process.wait(DEADLINE if self._over else 0)
+            status = self.process.wait(DEADLINE if self._over else 0)
         except subprocess.TimeoutExpired:
             return None
         return 128 - status if status < 0 else status
 
     def close(self) -> None:
         """End the command if it has not ended."""
-        _end(self._process, signal.SIGTERM if self._master < 0 else signal.SIGHUP)
+        _end(self.process, signal.SIGTERM if self._master < 0 else signal.SIGHUP)
         if self._master >= 0:
             os.close(self._master)
             self._master = -1

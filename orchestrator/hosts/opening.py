@@ -54,7 +54,7 @@ class _Policy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
 
 
 def open_connection(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
-    """Open and log in. Raises Unreachable, NotPermitted, or HostError when the time is over."""
+    """Open and log in. Raises Unreachable, NotPermitted, ConfigError or HostError."""
     try:
         return _open(door, trust, login, limit)
     except BaseException:

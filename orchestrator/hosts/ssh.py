@@ -10,15 +10,17 @@ from typing import Any, BinaryIO
 import paramiko
 from fabric import Connection
 
-from orchestrator.errors import HostError, LostConnection
+from orchestrator.errors import HostError, LostConnection, Unreachable
 from orchestrator.hosts import files
 from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
 from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
+from orchestrator.hosts.gateways import Gateway
 from orchestrator.hosts.keys import Login, authorized_line, identities_for
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.opening import Door, open_connection
+from orchestrator.hosts.transport import Through
 from orchestrator.hosts.trust import Pinned
 from orchestrator.inventory import Host
 
@@ -27,10 +29,10 @@ _LONGEST_LINE = 100_000  # bytes; Linux takes 128 KiB in one argument (MAX_ARG_S
 
 
 class SshMachine(Machine):
-    """A host over SSH. `behind` is the machine that the connection goes through, closed with this one."""
+    """A host over SSH. `behind` is the jump that the connection goes through."""
 
     def __init__(
-        self, host: Host, connection: Connection, login: Login, behind: Machine | None = None
+        self, host: Host, connection: Connection, login: Login, behind: Gateway | None = None
     ) -> None:
         self.host = host
         self._connection, self._login, self._behind = connection, login, behind
@@ -39,6 +41,11 @@ class SshMachine(Machine):
     def client_keys(self) -> tuple[str, ...]:
         """The public key that logged in, as an authorized_keys line."""
         return (authorized_line(self._login.key),)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection stands, as far as is known here."""
+        return bool(self._connection.is_connected)
 
     @property
     def private_key(self) -> Any:
@@ -51,7 +58,9 @@ class SshMachine(Machine):
         frame = framed(on_path(self.host.settings.remote_path, script))
         answer = Answer(frame)
         with self._started("exec /bin/sh -s", limit, name=script.name) as channel:
-            with contextlib.suppress(OSError):  # it may have ended already; what it said comes next
+            with contextlib.suppress(
+                OSError, EOFError, paramiko.SSHException
+            ):  # it may have ended already; what it said comes next
                 channel.settimeout(max(limit.left, 0.01))
                 channel.sendall(frame.stdin)
                 channel.shutdown_write()
@@ -119,9 +128,18 @@ class SshMachine(Machine):
 
     def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
         """Open a TCP connection from the host; see Machine.tunnel."""
-        limit = Limit(_OPEN_SECONDS)
+        return self._forward(address, port, Limit(_OPEN_SECONDS))
+
+    def way_to(self, address: str, port: int, limit: Limit) -> Tunnel:
+        """Open the way to a host behind this one. Raises Unreachable."""
         try:
-            channel: Tunnel = self._connection.transport.open_channel(
+            return self._forward(address, port, limit)
+        except HostError as error:
+            raise Unreachable(error.message, where=error.where) from error
+
+    def _forward(self, address: str, port: int, limit: Limit) -> Tunnel:
+        try:
+            channel = self._connection.transport.open_channel(
                 "direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=limit.left
             )
         except paramiko.ChannelException as error:
@@ -131,11 +149,14 @@ class SshMachine(Machine):
                 ) from error
             raise HostError(f"nothing answers at {address}:{port} there", where=self.host.name) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
+            if limit.over:
+                said = f"no answer from {address}:{port} there within {limit.seconds:g} s"
+                raise HostError(said, where=self.host.name) from error
             raise LostConnection(f"no way to {address}:{port}", where=self.host.name) from error
-        return channel
+        return Through(channel)
 
     def close(self) -> None:
-        """Close the connection, and what it goes through."""
+        """Close the connection, and give back the jump that it goes through."""
         with contextlib.suppress(Exception):
             self._connection.close()
         self._login.close()

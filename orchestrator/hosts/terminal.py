@@ -12,9 +12,12 @@ import termios
 import threading
 import tty
 from collections.abc import Iterator
+from typing import TextIO
 
 from orchestrator.errors import LostConnection
 from orchestrator.hosts.base import Stream, Terminal
+
+_TICK = 0.1  # seconds that stderr may wait while stdout is silent
 
 
 def local_terminal() -> Terminal:
@@ -23,33 +26,46 @@ def local_terminal() -> Terminal:
     return Terminal(os.environ.get("TERM", "xterm"), size.columns, size.lines)
 
 
-def interact(stream: Stream) -> int:
-    """Join stdin and stdout to a stream until it ends, and return its exit status.
+def interact(stream: Stream, *, stdin: bool = True) -> int:
+    """Join the caller's stdin, stdout and stderr to a stream until it ends, and return its exit status.
 
-    A terminal is in raw mode meanwhile (Ctrl-C goes to the host) and its size is passed on.
+    A terminal is in raw mode meanwhile (Ctrl-C goes to the host) and its size is passed on. Without
+    `stdin` nothing is read of the caller's, and the command sees the end of its own.
     Raises LostConnection when the end is not known.
     """
+    if not stdin or sys.stdin is None or sys.stdin.closed:
+        stream.close_stdin()
+        return _show(stream)
+    source = sys.stdin.fileno()
     wake, stop = os.pipe()
-    typing = threading.Thread(target=_send, args=(stream, sys.stdin.fileno(), wake), daemon=True)
+    typing = threading.Thread(target=_send, args=(stream, source, wake), daemon=True)
     try:
-        with _raw(sys.stdin.fileno()), _sizes(stream):
+        with _raw(source), _sizes(stream):
             typing.start()
-            while piece := stream.read():
-                _show(piece)
-            status = stream.status()
+            return _show(stream)
     finally:
         os.close(stop)  # wakes the thread, which must not eat what is typed next
         typing.join()
         os.close(wake)
+
+
+def _show(stream: Stream) -> int:
+    sys.stdout.flush()
+    while (piece := stream.read(timeout=_TICK)) != b"":
+        _write(sys.stderr, stream.read_error())
+        _write(sys.stdout, piece or b"")
+    status = stream.status()
+    while said := stream.read_error():
+        _write(sys.stderr, said)
     if status is None:
         raise LostConnection("the connection went, and how it ended is not known")
     return status
 
 
-def _show(piece: bytes) -> None:
-    view = memoryview(piece)
+def _write(to: TextIO, data: bytes) -> None:
+    view = memoryview(data)
     while view:
-        view = view[os.write(sys.stdout.fileno(), view) :]
+        view = view[os.write(to.fileno(), view) :]
 
 
 def _send(stream: Stream, stdin: int, wake: int) -> None:
@@ -73,7 +89,7 @@ def _raw(stdin: int) -> Iterator[None]:
         return
     before = termios.tcgetattr(stdin)
     try:
-        tty.setraw(stdin)
+        tty.setraw(stdin, termios.TCSADRAIN)  # the default throws away what was typed ahead
         yield
     finally:
         termios.tcsetattr(stdin, termios.TCSADRAIN, before)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import paramiko
-from paramiko.common import cMSG_GLOBAL_REQUEST
+from paramiko.common import (
+    MSG_CHANNEL_CLOSE,
+    MSG_CHANNEL_DATA,
+    MSG_CHANNEL_EOF,
+    MSG_CHANNEL_EXTENDED_DATA,
+    cMSG_GLOBAL_REQUEST,
+)
 from paramiko.packet import Packetizer
 
 KEEPALIVE = 15.0
 """Seconds between two keepalives on a quiet connection."""
 
 _MISSED = 3  # unanswered keepalives after which the peer counts as gone, as ServerAliveCountMax
+_TOO_LATE = (MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA, MSG_CHANNEL_EOF)
 
 
 class _Listening(Packetizer):  # type: ignore[misc]
@@ -30,11 +38,30 @@ class _Listening(Packetizer):  # type: ignore[misc]
 class Transport(paramiko.Transport):  # type: ignore[misc]
     """A transport that closes itself when the peer answers no keepalive.
 
-    paramiko's own keepalive asks for no answer, so that a frozen peer is never noticed.
+    paramiko's own keepalive asks for no answer, so that a frozen peer is never noticed. And it may send
+    data on a channel that another thread has just closed, for which OpenSSH ends the whole connection
+    ("data packet referred to nonexistent channel"): with several hosts behind one jump, all of them.
     """
 
     def __init__(self, sock: Any, **options: Any) -> None:
+        self._closed_there: set[int] = set()
         super().__init__(sock, packetizer_class=_Listening, **options)
+
+    def open_channel(self, *args: Any, **options: Any) -> Any:
+        """Open a channel, whose number on the server may be that of one that was closed."""
+        channel = super().open_channel(*args, **options)
+        self._closed_there.discard(channel.remote_chanid)
+        return channel
+
+    def _send_message(self, data: Any) -> None:
+        """Send a message, unless it comes too late for its channel. Called under the lock for sending."""
+        raw = data.asbytes()
+        kind, channel = raw[0], int.from_bytes(raw[1:5], "big")
+        if kind == MSG_CHANNEL_CLOSE:
+            self._closed_there.add(channel)
+        elif kind in _TOO_LATE and channel in self._closed_there:
+            return
+        super()._send_message(data)
 
     def prefer(self, kinds: Sequence[str]) -> None:
         """Ask the server for host keys of these types (as in known_hosts) before all others."""
@@ -58,3 +85,18 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
             self._send_user_message(message)
 
         self.packetizer.set_keepalive(seconds, ask)
+
+
+class Through:
+    """A channel as a socket. Closing it never raises: the connection that it belongs to may be gone."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def close(self) -> None:
+        """Close the channel."""
+        with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+            self._channel.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -48,10 +50,12 @@ def _copied(kind: str, folder: Path) -> Path:
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """Return a TCP port that nobody listens on, and that the kernel gives to nobody for a connection."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 30_000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:
@@ -96,7 +100,7 @@ class Server:
 
     def _wait(self) -> None:
         until = time.monotonic() + 10
-        while time.monotonic() < until:
+        while time.monotonic() < until and self.process and self.process.poll() is None:
             with socket.socket() as sock:
                 if sock.connect_ex(("127.0.0.1", self.port)) == 0:
                     return

@@ -156,6 +156,19 @@ def test_stderr_of_a_stream_is_kept_to_its_end_only(machine: Machine) -> None:
     assert len(said) == 65536
 
 
+def test_who_polls_both_streams_loses_nothing(machine: Machine) -> None:
+    text = f"head -c {3 * MB} /dev/zero >&2 & head -c {3 * MB} /dev/zero; wait"
+    out = err = 0
+    with machine.stream(Script("x", text)) as stream:
+        while (piece := stream.read(timeout=0.05)) != b"":
+            out += len(piece or b"")
+            err += len(stream.read_error())
+        assert stream.status() == 0
+        while said := stream.read_error():
+            err += len(said)
+    assert (out, err) == (3 * MB, 3 * MB)
+
+
 def test_the_signal_that_ended_a_command_is_told(machine: Machine) -> None:
     with machine.stream(Command.of("sh", "-c", "kill -TERM $$")) as stream:
         assert read_all(stream) == b""

@@ -13,7 +13,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
+from paramiko.common import cMSG_CHANNEL_DATA
 
 from orchestrator.errors import ConfigError, HostError, LostConnection, NotPermitted, OrchError, Unreachable
 from orchestrator.hosts.command import Command, Script
@@ -70,11 +72,32 @@ def test_a_dead_host(sshd: Server) -> None:
         assert unreachable(host(sock.getsockname()[1])) == "gpu01: connection timed out after 1 s"
 
 
-def test_a_host_that_takes_the_connection_and_says_nothing(sshd: Server) -> None:
-    with listening() as sock:
-        port = sock.getsockname()[1]
+@pytest.mark.parametrize("words", [b"", b"SSH-2.0-Frozen\r\n"], ids=["at all", "but its name"])
+def test_a_host_that_takes_the_connection_and_says_nothing(sshd: Server, words: bytes) -> None:
+    with answering(words) as port:
         said = unreachable(host(port))
     assert said == f"gpu01: no SSH answer within 1 s (port {port} takes the connection)"
+    assert [t for t in threading.enumerate() if not t.daemon] == [threading.main_thread()]
+
+
+@contextmanager
+def answering(words: bytes) -> Iterator[int]:
+    """Listen, say some words to everyone who comes, and nothing more."""
+    with listening() as sock, ExitStack() as peers:
+
+        def answer() -> None:
+            while True:
+                try:
+                    peer = peers.enter_context(sock.accept()[0])
+                except OSError:
+                    return
+                peer.sendall(words)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield int(sock.getsockname()[1])
+        sock.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_a_port_where_something_else_answers(sshd: Server) -> None:
@@ -256,7 +279,7 @@ def test_a_jump_whose_key_is_unknown_is_refused_too(lab: tuple[Server, Server, S
     config(lab[0], "Host gpu\n ProxyJump one\n")
     lines = lab[0].known_hosts.read_text().splitlines(keepends=True)
     lab[0].known_hosts.write_text("".join(x for x in lines if f":{lab[1].port} " not in x))
-    with pytest.raises(NotPermitted, match=r"gpu01 \(through one\): its host key is unknown"):
+    with pytest.raises(NotPermitted, match=r"gpu01: through one: its host key is unknown"):
         arrives()
     assert logins(*lab) == [0, 0, 0]
 
@@ -264,12 +287,10 @@ def test_a_jump_whose_key_is_unknown_is_refused_too(lab: tuple[Server, Server, S
 def test_a_jump_that_is_dead_and_one_that_forbids_forwarding(lab: tuple[Server, Server, Server]) -> None:
     config(lab[0], "Host gpu\n ProxyJump one\n")
     lab[1].stop()
-    with pytest.raises(
-        Unreachable, match=rf"gpu01 \(through one\): connection refused \(port {lab[1].port}\)"
-    ):
+    with pytest.raises(Unreachable, match=rf"gpu01: through one: connection refused \(port {lab[1].port}\)"):
         arrives()
     lab[1].start("AllowTcpForwarding no")
-    with pytest.raises(Unreachable, match=r"gpu01 \(through one\): its sshd forbids forwarding"):
+    with pytest.raises(Unreachable, match=r"gpu01: through one: its sshd forbids forwarding"):
         arrives()
     lab[1].stop()
     lab[1].start()
@@ -283,6 +304,42 @@ def test_jumps_in_a_circle(lab: tuple[Server, Server, Server]) -> None:
     config(lab[0], "Host gpu\n ProxyJump one\nHost one\n ProxyJump two\nHost two\n ProxyJump one\n")
     with pytest.raises(ConfigError, match="gpu01: ProxyJump leads round in a circle: one -> two -> one"):
         arrives()
+
+
+def test_hosts_behind_one_jump_share_its_connection(lab: tuple[Server, Server, Server]) -> None:
+    config(lab[0], "Host gpu\n ProxyJump one\nHost one\n ProxyJump two\n")
+    lab[1].stop()
+    lab[1].start("MaxStartups 1")
+    hosts = [Host(f"gpu{n:02}", "gpu") for n in range(12)]
+    for _ in range(2):
+        outcomes = each(hosts, lambda m: m.run(Script("x", "sleep 0.3; echo hi")).text)
+        assert [str(o.error) for o in outcomes if o.error] == []
+    assert logins(*lab) == [24, 2, 2]
+
+
+def test_a_jump_that_died_is_opened_again(lab: tuple[Server, Server, Server]) -> None:
+    config(lab[0], "Host gpu\n ProxyJump one\n")
+    with connect(Host("gpu01", "gpu")) as machine:
+        assert isinstance(machine, SshMachine)
+        assert machine._behind
+        os.kill(pid_of_session(machine._behind.machine), signal.SIGKILL)
+        with pytest.raises(LostConnection):
+            machine.run(Script("x", "echo hi"))
+        arrives()
+    assert logins(*lab) == [2, 2, 0]
+
+
+def test_a_dead_jump_costs_its_timeout_once(lab: tuple[Server, Server, Server]) -> None:
+    with listening() as silent:
+        port = silent.getsockname()[1]
+        config(lab[0], f"Host gpu\n ProxyJump dead\nHost dead\n HostName 127.0.0.1\n Port {port}\n")
+        hosts = [Host(f"gpu{n:02}", "gpu", settings=Settings(timeout=2 * QUICK)) for n in range(8)]
+        began = time.monotonic()
+        outcomes = each(hosts, lambda m: None)
+    assert time.monotonic() - began < 8 * 2 * QUICK / 2
+    assert [str(o.error) for o in outcomes] == [
+        f"{h.name}: through dead: no SSH answer within 2 s (port {port} takes the connection)" for h in hosts
+    ]
 
 
 def test_a_proxy_command_and_its_end(lab: tuple[Server, Server, Server], tmp_path: Path) -> None:
@@ -366,3 +423,23 @@ def test_nothing_is_left_open(sshd: Server) -> None:
     while count() > before and time.monotonic() < until:
         time.sleep(0.02)
     assert count() <= before
+
+
+def test_data_that_comes_too_late_for_its_channel_does_not_end_the_connection(sshd: Server) -> None:
+    """OpenSSH disconnects for it, and paramiko sends it when two threads meet at the end of a channel."""
+    with connect(sshd.host()) as machine:
+        assert isinstance(machine, SshMachine)
+        transport = machine._connection.transport
+        for _ in range(2):  # the second channel has the number of the first
+            channel = transport.open_session()
+            channel.exec_command("cat")
+            channel.sendall(b"in time")
+            assert channel.recv(7) == b"in time"
+            number = channel.remote_chanid
+            channel.close()
+            message = paramiko.Message()
+            message.add_byte(cMSG_CHANNEL_DATA)
+            message.add_int(number)
+            message.add_string(b"too late")
+            transport._send_user_message(message)
+            assert machine.run(Script("x", "echo on")).out == b"on\n"

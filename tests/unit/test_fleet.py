@@ -113,3 +113,10 @@ def test_ctrl_c_ends_at_once_though_a_host_hangs() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
         assert process.stdout.read() == b"closed\n"
+
+
+def test_the_libraries_of_ssh_are_loaded_by_the_first_connection_only() -> None:
+    program = (
+        "import sys, orchestrator.hosts.fleet; sys.exit(bool({'paramiko', 'fabric'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import textwrap
 
@@ -59,3 +61,42 @@ def test_a_new_size_is_passed_on(start: object) -> None:
     child.expect_exact("status 9")
     child.expect(pexpect.EOF)
     child.wait()
+
+
+PIPED = textwrap.dedent("""
+    import sys
+    from orchestrator.hosts.command import Script
+    from orchestrator.hosts.connect import connect
+    from orchestrator.hosts.terminal import interact
+    from orchestrator.inventory import Host
+
+    with connect(Host("here", "localhost", connection="local")) as machine:
+        with machine.stream(Script("x", sys.argv[1])) as stream:
+            status = interact(stream, stdin=sys.argv[2] == "stdin")
+    sys.exit(status)
+""")
+
+
+def piped(script: str, *, stdin: str = "stdin", data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    words = [sys.executable, "-c", PIPED, script, stdin]
+    return subprocess.run(words, input=data, capture_output=True, check=False, timeout=60)
+
+
+def test_pipes_are_joined_byte_for_byte() -> None:
+    data = os.urandom(3_000_000)
+    done = piped("tee /dev/stderr; exit 3", data=data)
+    assert (done.returncode, done.stdout, done.stderr) == (3, data, data)
+
+
+def test_stdin_is_left_alone_unless_it_is_asked_for() -> None:
+    """A loop `while read h; do orch exec $h ...; done` must not lose its lines."""
+    words = [sys.executable, "-c", PIPED, "cat", ""]
+    program = f"import subprocess; subprocess.run({words!r}); print(input())"
+    done = subprocess.run([sys.executable, "-c", program], input=b"next", capture_output=True, check=True)
+    assert done.stdout == b"next\n"
+
+
+def test_stdin_may_be_closed() -> None:
+    words = f"{sys.executable} -c \"$1\" 'cat; echo over' stdin <&-"
+    done = subprocess.run(["sh", "-c", words, "sh", PIPED], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"over\n", b"")
