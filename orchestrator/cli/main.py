@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
+import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
 from orchestrator import __version__
-from orchestrator.errors import INTERRUPTED, OK, OrchError
+from orchestrator.errors import FAILED, INTERRUPTED, OK, OrchError
 
 if TYPE_CHECKING:
     from orchestrator.cli.app import App
@@ -64,6 +68,19 @@ KNOWN_ELSEWHERE = {
 """Verbs of other tools, and ours for the same thing."""
 
 
+class _NobodyReads(Exception):
+    """The pipe that the output goes to was closed: `orch ps | head -1`."""
+
+
+@contextlib.contextmanager
+def _told_to_run() -> Iterator[None]:
+    """Hide a closed pipe from click, which would end with 1 before `run` sees it."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _NobodyReads from error
+
+
 class LazyGroup(click.Group):
     """A group whose verbs are imported only when they are called."""
 
@@ -92,6 +109,16 @@ class LazyGroup(click.Group):
             ctx.fail(f"no verb '{name}'." + (f" Did you mean 'orch {guess}'?" if guess else ""))
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the command line; `--help` prints here already."""
+        with _told_to_run():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the verb."""
+        with _told_to_run():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing any of them."""
         with formatter.section("Verbs"):
@@ -114,6 +141,7 @@ def run(argv: list[str], app: App | None = None) -> int:
     """Run one command line and return its exit code; errors are told in one line on stderr."""
     try:
         outcome = cli.main(argv, prog_name="orch", obj=app, standalone_mode=False)
+        sys.stdout.flush()
         return outcome if isinstance(outcome, int) else OK
     except OrchError as error:
         tell(error)
@@ -124,9 +152,23 @@ def run(argv: list[str], app: App | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("", err=True)
         return INTERRUPTED
-    except BrokenPipeError:  # `orch ps | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+    except (_NobodyReads, BrokenPipeError):
+        _silence(sys.stdout, sys.stderr)
+        return 128 + signal.SIGPIPE  # as any program at the head of a pipe
+    except OSError as error:  # of a local file, or of stdout: a full disk
+        _silence(sys.stdout)
+        what = f"{error.filename}: " if error.filename else ""
+        click.echo(f"orch: {what}{error.strerror or error}", err=True)
+        return FAILED
+
+
+def _silence(*files: TextIO) -> None:
+    """Let what is still held for these files go nowhere: writing it at the exit would fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):  # not a real file, in a test
+            os.dup2(nowhere, file.fileno())
+    os.close(nowhere)
 
 
 def tell(error: OrchError) -> None:
@@ -139,4 +181,21 @@ def tell(error: OrchError) -> None:
 
 def main() -> NoReturn:
     """Entry point of the console script."""
+    _open_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_streams() -> None:
+    """Make stdin, stdout and stderr usable whatever the caller closed and whatever its locale can write.
+
+    A closed one would be the next file or socket that is opened.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, mode))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")

@@ -35,7 +35,7 @@ def processes(host: Host) -> str:
 
 @pytest.mark.parametrize("account", ["root", "ana"])
 def test_the_whole_path(orch: Orch, gpu01: Host, account: str, tmp_path: Path) -> None:
-    orch = orch.using(account)
+    orch = orch.using(account).having(ORCH_PROJECT=f"mnist {account}")
     where = ("--hosts", "gpu01")
 
     said = orch("deploy", "--yes", *where)
@@ -140,8 +140,8 @@ def test_a_deploy_ends_no_live_run(deployed: Orch, gpu01: Host) -> None:
     deployed("down", "--yes", "--hosts", "gpu01", code=75)
     bigger = deployed.having(ORCH_SHM_SIZE="1g")
     bigger("deploy", "--yes", "--hosts", "gpu01")
-    (row,) = json.loads(deployed("ps", "gpu01", "--json").stdout)
-    assert (row["run"], row["state"]) == (run, "running")
+    rows = {r["run"]: r for r in json.loads(deployed("ps", "gpu01", "--json").stdout)}
+    assert rows[run]["state"] == "running"
     assert "1.0G" in bigger("exec", "gpu01", "--", "df", "-h", "/dev/shm").stdout
     deployed("stop", "--now", run)
 

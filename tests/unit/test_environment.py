@@ -86,7 +86,7 @@ def test_a_command_enters_a_venv(tmp_path: Path) -> None:
 
 def sh(environment: Environment, line: str, *path: Path) -> subprocess.CompletedProcess[str]:
     search = os.pathsep.join([*map(str, path), os.environ["PATH"]])
-    text = environment.script() + line
+    text = f"LC_ALL=C; export LC_ALL\n{environment.script()}{line}"  # as every framed script begins
     return subprocess.run(
         ["sh", "-c", text], check=False, capture_output=True, text=True, env={"PATH": search}, timeout=20
     )
@@ -100,6 +100,18 @@ def test_scripts_enter_a_venv_by_its_functions(tmp_path: Path) -> None:
     assert sh(venv(tmp_path), "orch_ready").returncode == 1
     (tmp_path / "whole").touch()
     assert sh(venv(tmp_path), "orch_ready").returncode == 0
+
+
+def test_a_command_in_a_venv_has_its_own_locale(tmp_path: Path) -> None:
+    asks = f"sh -c 'echo ${{LC_ALL-none}} > {tmp_path}/said.part; mv {tmp_path}/said.part {tmp_path}/said'"
+    for how in ("orch_enter", "orch_detach"):
+        (tmp_path / "said").unlink(missing_ok=True)
+        sh(venv(tmp_path), f"{how} '{tmp_path}' {asks}")
+        until = time.monotonic() + 10
+        while not (tmp_path / "said").exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert (tmp_path / "said").read_text() == "none\n", how
 
 
 def test_a_detached_command_is_not_waited_for(tmp_path: Path) -> None:
