@@ -430,13 +430,17 @@ def test_data_that_comes_too_late_for_its_channel_does_not_end_the_connection(ss
     with connect(sshd.host()) as machine:
         assert isinstance(machine, SshMachine)
         transport = machine._connection.transport
-        for _ in range(2):  # the second channel has the number of the first
+        for _ in range(3):
             channel = transport.open_session()
             channel.exec_command("cat")
-            channel.sendall(b"in time")
+            channel.sendall(b"in time")  # although a channel of this number has been closed before
             assert channel.recv(7) == b"in time"
             number = channel.remote_chanid
-            channel.close()
+            channel.shutdown_write()
+            until = time.monotonic() + 20
+            while not channel.closed:
+                assert time.monotonic() < until
+                time.sleep(0.01)
             message = paramiko.Message()
             message.add_byte(cMSG_CHANNEL_DATA)
             message.add_int(number)
