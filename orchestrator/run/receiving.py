@@ -37,6 +37,7 @@ class Receiving:
         self.notes: list[str] = []
         self._done = 0
         self._placed: dict[str, Path] = {}
+        self._made: set[Path] = set()
         self._links: list[tuple[Wanted, str]] = []
 
     def member(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -71,10 +72,13 @@ class Receiving:
 
     def _inside(self, to: Path) -> None:
         """Make the folder of a file; links that are here may not lead it out of the root."""
+        if to.parent in self._made:
+            return
         to.parent.mkdir(parents=True, exist_ok=True)
         real = Path(os.path.realpath(to.parent))
         if not self._holds(real):
             raise OrchError(f"{to} would land in {real}, outside of {self.root}")
+        self._made.add(to.parent)
 
     def _holds(self, place: Path) -> bool:
         return place == self.root or self.root in place.parents
