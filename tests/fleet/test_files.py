@@ -32,7 +32,8 @@ WORKER = f"/home/ana/.orch/ana/mnist/runs/{SPEC.run}/gpu01"
 # What a supervisor does, less all its care: the lock, the log, the last word.
 WRITER = f"""
 mkdir -p {WORKER} && cd {WORKER} || exit
-echo '{SPEC.text()}' > ../spec.json && echo '{{}}' > worker.json && : > lock && echo '{{"state": "running"}}' > state.json
+echo '{SPEC.text()}' > ../spec.json && echo '{{}}' > worker.json && : > lock
+echo '{{"state": "running"}}' > state.json
 setsid flock -n lock sh -c 'i=0
     while [ $i -lt 250 ]; do
         seq $((i * 1000)) $((i * 1000 + 999)) >> training.log; i=$((i + 1)); sleep 0.02
