@@ -10,7 +10,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import termios
 import time
 from typing import BinaryIO
@@ -41,12 +40,10 @@ class LocalMachine(Machine):
         began, limit = time.monotonic(), Limit(deadline)
         frame = framed(on_path(self.host.settings.remote_path, script))
         answer = Answer(frame)
-        with tempfile.TemporaryFile() as text, contextlib.ExitStack() as closed:
-            text.write(frame.stdin)
-            text.seek(0)
+        with contextlib.ExitStack() as closed:
             process = subprocess.Popen(
                 ["/bin/sh", "-s"],
-                stdin=text,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
@@ -55,7 +52,7 @@ class LocalMachine(Machine):
             closed.callback(_end, process, signal.SIGKILL)
             self._running.add(process)
             closed.callback(self._running.discard, process)
-            _collect(process, answer, limit)
+            _talk(process, frame.stdin, answer, limit)
             if answer.whole:  # it is at its `exit`; what it left behind in its group lives on
                 process.wait()
             elif limit.over:
@@ -95,21 +92,39 @@ class LocalMachine(Machine):
         self._running.clear()
 
 
-def _collect(process: subprocess.Popen[bytes], answer: Answer, limit: Limit) -> None:
+def _talk(process: subprocess.Popen[bytes], script: bytes, answer: Answer, limit: Limit) -> None:
+    """Send the script and take both streams, until the answer is whole, they end, or the time is over."""
+    assert process.stdin
     assert process.stdout
     assert process.stderr
     feeds = {process.stdout.fileno(): answer.feed, process.stderr.fileno(): answer.feed_error}
-    poll = select.poll()
+    poll, stdin, rest = select.poll(), process.stdin.fileno(), memoryview(script)
+    os.set_blocking(stdin, False)
+    poll.register(stdin, select.POLLOUT)
     for number in feeds:
         poll.register(number, select.POLLIN)
     while feeds and not answer.whole and not limit.over:
         for number, _ in poll.poll(limit.left * 1000):
-            piece = os.read(number, _PIECE)
-            if piece:
+            if number == stdin:
+                rest = _sent(stdin, rest)
+                if not rest:
+                    poll.unregister(stdin)
+                    process.stdin.close()
+            elif piece := os.read(number, _PIECE):
                 feeds[number](piece)
             else:
                 poll.unregister(number)
                 del feeds[number]
+
+
+def _sent(number: int, data: memoryview) -> memoryview:
+    """Write what fits and return the rest; nothing is left when nobody reads it any more."""
+    try:
+        return data[os.write(number, data) :]
+    except BlockingIOError:
+        return data
+    except OSError:
+        return memoryview(b"")
 
 
 def _end(process: subprocess.Popen[bytes], by: signal.Signals) -> None:

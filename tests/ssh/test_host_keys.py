@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,9 +42,10 @@ def test_a_person_may_trust_it_and_takes_the_time_to_compare(sshd: Server) -> No
 
     def yes(question: str) -> bool:
         asked.append(question)
+        time.sleep(2.1)
         return True
 
-    host = sshd.host()
+    host = sshd.host(timeout=2)
     connect(host, prompt=yes).close()
     assert shown(sshd) in asked[0]
     works(host)

@@ -1,0 +1,158 @@
+"""Connections that stand, and servers that freeze, die, or say no on them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import paramiko
+import pytest
+from paramiko.common import cMSG_CHANNEL_DATA
+
+from orchestrator.errors import HostError, LostConnection
+from orchestrator.hosts.command import Command, Script
+from orchestrator.hosts.connect import connect
+from orchestrator.hosts.ssh import SshMachine
+from tests.ssh.peers import frozen, listening, pid_of_session
+from tests.ssh.server import Server
+
+
+def test_a_peer_that_freezes_before_a_question(sshd: Server) -> None:
+    with connect(sshd.host()) as machine:
+        assert isinstance(machine, SshMachine)
+        with frozen(pid_of_session(machine)):
+            began = time.monotonic()
+            with pytest.raises(HostError, match="gpu01: ps: no answer within 1 s"):
+                machine.run(Script("ps", "echo hi"), deadline=1)
+            assert time.monotonic() - began < 5
+
+
+def test_a_peer_that_freezes_in_the_middle_of_a_stream(sshd: Server) -> None:
+    with connect(sshd.host()) as machine:
+        assert isinstance(machine, SshMachine)
+        pid = pid_of_session(machine)
+        machine._connection.transport.watch(0.1)  # instead of every 15 s
+        with machine.stream(Command.of("sh", "-c", "echo hi; exec sleep 100")) as stream:
+            assert stream.read(timeout=10) == b"hi\n"
+            assert stream.read(timeout=1) is None  # quiet, yet alive
+            with frozen(pid), pytest.raises(LostConnection, match="gpu01: the connection went"):
+                assert stream.read(timeout=20) is not None
+
+
+def test_a_peer_that_dies(sshd: Server) -> None:
+    with connect(sshd.host()) as machine:
+        assert isinstance(machine, SshMachine)
+        pid = pid_of_session(machine)
+        with machine.stream(Command.of("sleep", "100")) as stream:
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(LostConnection, match="gpu01: the connection went"):
+                stream.read(timeout=20)
+            assert stream.status() is None
+        with pytest.raises(LostConnection, match="gpu01: ps: the connection went") as caught:
+            machine.run(Script("ps", "echo hi"))
+        assert caught.value.exit_code == 69
+
+
+def test_a_peer_that_dies_under_a_question(sshd: Server) -> None:
+    with connect(sshd.host()) as machine, pytest.raises(LostConnection, match="ps: the connection went"):
+        machine.run(Script("ps", "kill -9 $PPID; sleep 100"), deadline=20)
+
+
+def test_one_connection_and_one_exec_for_a_question(sshd: Server) -> None:
+    with connect(sshd.host()) as machine:
+        machine.run(Script("x", "echo hi"))
+    assert sshd.count("Accepted publickey") == 1
+    assert sshd.count("Starting session: command") == 1
+
+
+def test_a_host_that_opens_no_more_sessions(sshd: Server) -> None:
+    sshd.stop()
+    sshd.start("MaxSessions 1")
+    with connect(sshd.host()) as machine, machine.stream(Command.of("cat")):
+        with pytest.raises(HostError, match="gpu01: ps: the host opens no more sessions on a connection"):
+            machine.run(Script("ps", "echo hi"))
+
+
+def test_a_host_that_forbids_forwarding(sshd: Server) -> None:
+    sshd.stop()
+    sshd.start("AllowTcpForwarding no")
+    with connect(sshd.host()) as machine:
+        with pytest.raises(HostError, match="gpu01: its sshd forbids forwarding"):
+            machine.tunnel(sshd.port)
+        assert machine.run(Script("x", "echo on")).out == b"on\n"
+
+
+def test_data_that_comes_too_late_for_its_channel_does_not_end_the_connection(sshd: Server) -> None:
+    """OpenSSH disconnects for it, and paramiko sends it when two threads meet at the end of a channel."""
+    with connect(sshd.host()) as machine:
+        assert isinstance(machine, SshMachine)
+        transport = machine._connection.transport
+        for _ in range(3):
+            channel = transport.open_session()
+            channel.exec_command("cat")
+            channel.sendall(b"in time")  # although a channel of this number has been closed before
+            assert channel.recv(7) == b"in time"
+            number = channel.remote_chanid
+            channel.shutdown_write()
+            until = time.monotonic() + 20
+            while not channel.closed:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            message = paramiko.Message()
+            message.add_byte(cMSG_CHANNEL_DATA)
+            message.add_int(number)
+            message.add_string(b"too late")
+            transport._send_user_message(message)
+            assert machine.run(Script("x", "echo on")).out == b"on\n"
+
+
+class Deaf(paramiko.ServerInterface):  # type: ignore[misc]
+    """A server that opens a channel and never answers what is asked on it."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
+    def check_auth_publickey(self, username: str, key: object) -> int:
+        return int(paramiko.AUTH_SUCCESSFUL)
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return int(paramiko.OPEN_SUCCEEDED)
+
+    def check_channel_exec_request(self, channel: object, command: bytes) -> bool:
+        self.over.wait(30)
+        return False
+
+
+def test_a_server_that_never_answers_an_exec(sshd: Server) -> None:
+    """paramiko itself would wait for ever."""
+    server = Deaf()
+    with listening() as sock:
+        port = sock.getsockname()[1]
+        kind, key = (sshd.folder / "host_ed25519.pub").read_text().split()[:2]
+        sshd.known_hosts.write_text(f"[127.0.0.1]:{port} {kind} {key}\n")
+
+        def serve() -> None:
+            peer, _ = sock.accept()
+            transport = paramiko.Transport(peer)
+            transport.add_server_key(paramiko.PKey.from_path(sshd.folder / "host_ed25519"))
+            transport.start_server(server=server)
+            server.over.wait(30)
+            transport.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            with connect(replace(sshd.host(), port=port)) as machine:
+                began = time.monotonic()
+                with pytest.raises(HostError, match=r"gpu01: ps: no answer within 0\.5 s"):
+                    machine.run(Script("ps", "echo hi"), deadline=0.5)
+                assert time.monotonic() - began < 10
+        finally:
+            server.over.set()
+            thread.join()
