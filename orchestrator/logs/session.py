@@ -19,6 +19,8 @@ SILENCE = 35.0
 _LOOK = 0.1
 """Seconds between two looks at what the host says beside the log."""
 
+_PIECE = 1 << 18
+
 _NOISE = 1 << 20
 """Bytes that a login shell may say before the log begins."""
 
@@ -112,7 +114,7 @@ class Session:
     def _next(self, stream: Stream) -> bytes:
         """Return the next bytes of stdout; none when what the host said beside them decides."""
         while True:
-            data = stream.read(timeout=_LOOK)
+            data = stream.read(_PIECE, timeout=_LOOK)
             self._listen(stream.read_error())
             if data:
                 self._heard = time.monotonic()

@@ -53,15 +53,17 @@ def walk(top: Path) -> Walk:
         raise UsageError(
             f"links that leave the project can't be sent: {', '.join(links[:5])}"
             + (f" and {len(links) - 5} more" if len(links) > 5 else ""),
-            hint=f"{leave_out(links[0])}, or replace it by what it points to",
+            hint=f"{leave_out(*links[:5])}  Or replace them by what they point to.",
         )
     return result
 
 
-def leave_out(path: str) -> str:
-    """Return the advice to leave a path out, with the very line for `.orchignore`."""
-    line = re.sub(r"([*?\[\\])", r"\\\1", path).replace("\n", "?")
-    return f"Put this line into {ORCHIGNORE}: /{line}"
+def leave_out(*paths: str) -> str:
+    """Return the advice to leave paths out, with the very lines for `.orchignore`."""
+    lines = ["/" + re.sub(r"([*?\[\\])", r"\\\1", path).replace("\n", "?") for path in paths]
+    if len(lines) == 1:
+        return f"Put this line into {ORCHIGNORE}: {lines[0]}"
+    return f"Put into {ORCHIGNORE}, a line each: {'  '.join(lines)}"
 
 
 def check_size(result: Walk, most: int) -> None:
@@ -70,9 +72,10 @@ def check_size(result: Walk, most: int) -> None:
     if total <= most:
         return
     largest = _largest(result)
+    enough = [path for n, (_, path) in enumerate(largest) if total - sum(c for c, _ in largest[:n]) > most]
     raise UsageError(
         f"the code in {result.top} holds {size(total)}, more than {size(most)}",
-        hint=f"{leave_out(largest[0][1])}  Or allow it: --max-size {-(-total // 1_000_000)}M",
+        hint=f"{leave_out(*enough)}  Or allow it: --max-size {-(-total // 1_000_000)}M",
         details="\n".join(f"{size(count):>8}  {path}" for count, path in largest),
     )
 
