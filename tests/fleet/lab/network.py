@@ -82,7 +82,7 @@ class Network:
         run("ip", "link", "del", self.bridge, check=False)
         (self.base / "subnets" / str(self.number)).unlink(missing_ok=True)
         was_off = self.base / "forwarding-was-off"
-        if was_off.exists() and not any((self.base / "subnets").iterdir()):
+        if was_off.exists() and ": orchbr" not in run("ip", "-o", "link").stdout:
             FORWARDING.write_text("0")
             was_off.unlink()
 
