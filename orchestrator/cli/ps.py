@@ -53,9 +53,10 @@ def command(
     chosen = app.looked_at(hosts, exclude)
     since = None if everything else A_DAY
     outcomes = app.each(chosen, lambda m: _records(m, everyone, since, 0 if quiet else TAIL))
-    rows = [_row(r, o.host) for o in outcomes for r in o.value or ()]
+    found = [(r, o.host) for o in outcomes for r in o.value or ()]
+    found.sort(key=lambda f: (f[0].spec.asked, f[0].spec.run, f[1].name), reverse=True)
+    rows = [_row(record, host) for record, host in found]
     rows = [r for r in rows if (not states or r["state"] in states) and (not name or r["name"] == name)]
-    rows.sort(key=lambda r: (r["run"], r["host"]), reverse=True)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     elif quiet:

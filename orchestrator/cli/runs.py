@@ -71,18 +71,23 @@ def find_run(app: App, word: str | None, hosts: Sequence[str] = (), *, tail: int
     from orchestrator.run.find import Wanted
 
     wanted = Wanted(word or "latest")
-    if not hosts:
-        hosts, wanted = _remembered(app, wanted)
     chosen = app.looked_at(hosts)
-    outcomes = app.each(chosen, lambda machine: _matching(machine, wanted, tail))
-    found = _choose(wanted, outcomes)
+    known, exact = ((), wanted) if hosts else _remembered(app, wanted)
+    found = (known and _look(app, exact, known, tail)) or _look(app, wanted, chosen, tail)
     if found:
         return found
-    for outcome in outcomes:
-        if outcome.error:
-            raise outcome.error
     what = f"no run '{word}'" if word else "no run"
     raise UsageError(f"{what} on {', '.join(h.name for h in chosen)}", hint="See: orch ps -a")
+
+
+def _look(app: App, wanted: Wanted, hosts: Sequence[Host], tail: int) -> FoundRun | None:
+    """Look for a run on hosts. Raises a host's error when it isn't found and may be where nobody answers."""
+    outcomes = app.each(hosts, lambda machine: _matching(machine, wanted, tail))
+    found = _choose(wanted, outcomes)
+    for outcome in outcomes:
+        if outcome.error and not found:
+            raise outcome.error
+    return found
 
 
 def _matching(machine: Machine, wanted: Wanted, tail: int) -> tuple[Record, ...]:
@@ -96,21 +101,27 @@ def _matching(machine: Machine, wanted: Wanted, tail: int) -> tuple[Record, ...]
 def _choose(wanted: Wanted, outcomes: Sequence[Outcome[tuple[Record, ...]]]) -> FoundRun | None:
     from orchestrator.run.find import newest
 
-    pairs = [(r.spec.run, Worker(o.host, r)) for o in outcomes for r in o.value or ()]
-    workers = tuple(newest(wanted, pairs))
+    rows = [(r.spec.run, r.spec.asked, Worker(o.host, r)) for o in outcomes for r in o.value or ()]
+    workers = tuple(newest(wanted, rows))
     return FoundRun(workers[0].record.spec, workers) if workers else None
 
 
-def _remembered(app: App, wanted: Wanted) -> tuple[tuple[str, ...], Wanted]:
+def _remembered(app: App, wanted: Wanted) -> tuple[tuple[Host, ...], Wanted]:
     """Return the hosts that this machine remembers for a run, and the run's whole id; else no hosts."""
+    from orchestrator.container.identity import person_of
     from orchestrator.run import seen
     from orchestrator.run.find import Wanted, newest
 
-    known = {h.name for h in app.inventory.hosts}
-    memory = [s for s in seen.recall(seen.file(app.environ)) if wanted.matches(s.run, s.name)]
-    for match in newest(wanted, [(s.run, s) for s in memory]):
-        if set(match.hosts) <= known:
-            return match.hosts, Wanted(match.run)
+    known = {h.name: h for h in app.inventory.hosts}
+    memory = [
+        s
+        for s in seen.recall(seen.file(app.environ))
+        if wanted.matches(s.run, s.name)
+        and set(s.hosts) <= known.keys()
+        and (wanted.by_id or all(person_of(known[h]).name == s.person for h in s.hosts))
+    ]
+    for match in newest(wanted, [(s.run, -age, s) for age, s in enumerate(memory)]):
+        return tuple(known[h] for h in match.hosts), Wanted(match.run)
     return (), wanted
 
 

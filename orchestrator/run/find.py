@@ -41,14 +41,15 @@ class Wanted:
         return self.word in ("latest", name) or (name is None and self.word == "run")
 
 
-def newest(wanted: Wanted, found: Iterable[tuple[str, T]]) -> list[T]:
+def newest(wanted: Wanted, found: Iterable[tuple[str, float, T]]) -> list[T]:
     """Return all that belongs to the one run that is meant (its workers), or an empty list.
 
-    `found` are pairs of run id and anything. A name means its newest run. Raises UsageError when a prefix
-    fits several runs.
+    `found` are run id, when it was asked for (an id has the minute only), and anything. A name means its
+    newest run. Raises UsageError when a prefix fits several runs.
     """
-    pairs = list(found)
-    ids = sorted({run for run, _ in pairs}, reverse=True)
+    rows = list(found)
+    ids = sorted({(when, run) for run, when, _ in rows}, reverse=True)
     if wanted.by_id and len(ids) > 1:
-        raise UsageError(f"'{wanted.word}' could be any of: {', '.join(ids[:5])}", hint="Say more of it.")
-    return [item for run, item in pairs if ids and run == ids[0]]
+        names = ", ".join(run for _, run in ids[:5])
+        raise UsageError(f"'{wanted.word}' could be any of: {names}", hint="Say more of it.")
+    return [item for run, when, item in rows if (when, run) == ids[0]]

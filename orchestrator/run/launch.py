@@ -103,14 +103,12 @@ def _private(order: Order, host: str) -> str:
 def launch(machine: Machine, order: Order) -> Launched:
     """Launch a worker in one exec.
 
-    Raises NoEnvironment, NeedsBundle, Busy (no free GPU) or HostError.
+    Raises NoEnvironment, NeedsBundle, Busy (no free GPU) or HostError; LostConnection when nobody knows
+    whether the run was started.
     """
     host = machine.host.name
-    result = machine.run(script(order, host), deadline=LAUNCH_DEADLINE)
-    answer = answers(result.text)
-    how = answer.get("answer")
-    if how is None:
-        raise LostConnection(f"the launch gave no answer: {result.complaint}", where=host)
+    answer = _answer(machine, order)
+    how = answer["answer"]
     if how not in ("launched", "ended"):
         raise _refusal(how, answer.get("why", ""), host, order)
     state = json.loads(answer.get("state") or "{}")
@@ -122,6 +120,19 @@ def launch(machine: Machine, order: Order) -> Launched:
     chosen = None if gpus == "-" else tuple(g for g in gpus.split(",") if g)
     indices = tuple(int(i) for i in answer.get("indices", "").split(",") if i.isdigit())
     return Launched(host, answer.get("place", ""), chosen, indices, state, answer.get("log", ""))
+
+
+def _answer(machine: Machine, order: Order) -> dict[str, str]:
+    host, run = machine.host.name, order.spec.run
+    unknown = f"Run {run} may have been started: orch ps {host}"
+    try:
+        result = machine.run(script(order, host), deadline=LAUNCH_DEADLINE)
+    except HostError as error:
+        raise type(error)(error.message, where=host, hint=error.hint or unknown) from error
+    found = answers(result.text)
+    if "answer" not in found:
+        raise LostConnection(f"the launch gave no answer: {result.complaint}", where=host, hint=unknown)
+    return found
 
 
 _NO_SUPERVISOR = "The environment needs python3 (3.6 or newer) and flock."

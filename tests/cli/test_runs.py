@@ -255,7 +255,9 @@ def test_a_launch_that_is_refused(project: Path, answer: str, status: int, words
 
 def test_a_launch_that_is_cut_is_not_called_a_failure_of_the_run(project: Path) -> None:
     said = train(project, "-d", prepare=lambda m: m.answer("launch", out="", err="Killed\n"))
-    assert (said.status, said.err) == (69, "orch: gpu01: the launch gave no answer: Killed\n")
+    assert said.status == 69
+    assert said.err.startswith("orch: gpu01: the launch gave no answer: Killed. Run 2")
+    assert said.err.endswith(" may have been started: orch ps gpu01\n")
 
 
 def test_dry_run_prints_the_line_and_reaches_nothing(project: Path) -> None:

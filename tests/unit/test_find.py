@@ -16,7 +16,7 @@ RUNS = [(OLD, "nightly"), (NEW, "nightly"), (OTHER, None)]
 
 def meant(word: str) -> list[str]:
     wanted = Wanted(word)
-    fitting = [(r, r) for r, name in RUNS if fnmatch.fnmatch(r, wanted.pattern) and wanted.matches(r, name)]
+    fitting = [(r, 0.0, r) for r, name in RUNS if fnmatch.fnmatch(r, wanted.pattern) and wanted.matches(r, name)]
     return newest(wanted, fitting)
 
 
@@ -53,7 +53,11 @@ def test_a_name_that_is_part_of_another_is_not_meant() -> None:
 
 
 def test_all_workers_of_the_newest_run_are_returned() -> None:
-    assert newest(Wanted("nightly"), [(NEW, "a"), (OLD, "b"), (NEW, "c")]) == ["a", "c"]
+    assert newest(Wanted("nightly"), [(NEW, 2, "a"), (OLD, 1, "b"), (NEW, 2, "c")]) == ["a", "c"]
+
+
+def test_of_two_runs_of_one_minute_the_later_is_the_newest() -> None:
+    assert newest(Wanted("nightly"), [(NEW, 5.1, "first"), (NEW[:-4] + "0001", 5.2, "later")]) == ["later"]
 
 
 def test_ids_have_their_shape_and_their_time_in_utc() -> None:

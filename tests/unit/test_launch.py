@@ -115,6 +115,12 @@ def test_words_and_variables_arrive_as_they_are(place: Place) -> None:
     assert said == [words, "1; touch pwned '\"\n$(id)", "ana maria"]
 
 
+def test_many_words_and_any_bytes_arrive(place: Place) -> None:
+    words = ["x" * 100_000, "y" * 100_000, os.fsdecode(b"\xff\xfe")]
+    code = "import os, sys; print([len(os.fsencode(w)) for w in sys.argv[1:]], os.fsencode(sys.argv[3]))"
+    assert place.launch("python3", "-c", code, *words, watch=20).log == "[100000, 100000, 2] b'\\xff\\xfe'"
+
+
 def test_the_value_of_a_variable_is_nowhere_in_the_record(place: Place) -> None:
     place.launch("sleep", "60", env={"TOKEN": "hush-hush"})
     for file in (place.folder / "runs").rglob("*"):
