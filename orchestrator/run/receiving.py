@@ -97,8 +97,9 @@ class Receiving:
                     self.told(self._done)
             os.utime(part, (member.mtime, member.mtime))
             part.replace(to)
-        finally:
+        except BaseException:
             part.unlink(missing_ok=True)
+            raise
 
     def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
         if not member.islnk():
