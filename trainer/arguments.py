@@ -52,7 +52,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         type=rate,
         default=0.001,
         metavar="X",
-        help="of the Adam optimizer (default: %(default)s)",
+        help="of the Adam optimizer, per replica (default: %(default)s)",
     )
     add(
         "--seed",

@@ -37,11 +37,12 @@ def train(options: argparse.Namespace, data: Dataset, stop: Stop) -> float:
     sets = Batches.of(data, options.batch_size, replicas)
     plan = progress.Plan(options.epochs, len(sets.train), len(data.train.labels))
     say(f"TensorFlow {tf.__version__}, Python {platform.python_version()}, on {strategy.describe(devices)}")
-    say(str(data))
-    say(f"batch {size} ({options.batch_size} x {replicas}), {plan.epochs} epochs of {plan.steps} steps")
+    say(f"{data}; {plan.epochs} epochs of {plan.steps} steps")
+    rate = options.learning_rate * replicas  # larger steps for larger batches: as far in as many epochs
+    say(f"batch {size} ({options.batch_size} x {replicas}), learning rate {rate:g}")
     with place.scope():
         network = model.build(data.shape, data.classes, data.scale)
-        model.compile_for_training(network, options.learning_rate)
+        model.compile_for_training(network, rate)
     fit(network, sets, plan, stop)
     accuracy = network.evaluate(sets.test, verbose=0, return_dict=True)["accuracy"]
     save(network)

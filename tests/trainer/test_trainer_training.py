@@ -93,9 +93,11 @@ def test_sigterm_finishes_the_step_and_saves(trainer: Trainer) -> None:
 def test_several_replicas_see_each_example_once(trainer: Trainer) -> None:
     """1,294 = 3 x 431 + 1: the last batch has one example for three replicas."""
     script = trainer.writes("replicas.py", scripts.REPLICAS)
-    done = trainer.python_runs(script, "--batch_size=431", "--epochs=2", "--learning_rate=0.01")
+    done = trainer.python_runs(script, "--batch_size=431", "--epochs=2", "--learning_rate=0.003")
     assert done.returncode == 0, done.stderr
-    assert "batch 1293 (431 x 3), 2 epochs of 2 steps" in done.stdout
+    assert "; 2 epochs of 2 steps" in done.stdout
+    assert "batch 1293 (431 x 3), learning rate 0.009" in done.stdout
+    assert [round(line["learning_rate"], 6) for line in lines(trainer.cwd / "progress.jsonl")] == [0.009] * 2
     assert "Traceback" not in done.stderr
     saved = trainer.python_runs(trainer.writes("saved.py", scripts.SAVED_MODEL_ACCURACY))
     assert saved.stdout.split() == [accuracy(done)], saved.stderr
