@@ -33,14 +33,15 @@ class ChannelStream:
 
     def __init__(self, channel: Any, host: str) -> None:
         self._channel, self._host = channel, host
-        self._error = bytearray()
+        self._error, self._polled = bytearray(), False
 
     def read(self, size: int = PIECE, timeout: float | None = None) -> bytes | None:
         """Return the next bytes of stdout, b"" at the end, None after `timeout` seconds without any."""
         until = None if timeout is None else time.monotonic() + timeout
+        self._polled = self._polled or until is not None
         while True:
             over = ended(self._channel)  # asked before the data: what came before the end is not missed
-            crowded = self._drain_error(until is not None)
+            crowded = self._drain_error()
             if self._channel.recv_ready():
                 return bytes(self._channel.recv(size))
             if crowded:
@@ -56,10 +57,10 @@ class ChannelStream:
             raise LostConnection("the connection went", where=self._host)
         return b""
 
-    def _drain_error(self, polled: bool) -> bool:
+    def _drain_error(self) -> bool:
         """Take stderr off the channel; for who polls, no more than can be kept. True: more may wait."""
         while self._channel.recv_stderr_ready():
-            if polled and len(self._error) >= ERROR_KEPT // 2:
+            if self._polled and len(self._error) >= ERROR_KEPT // 2:
                 return True
             self._error += self._channel.recv_stderr(ERROR_KEPT // 2)
             del self._error[:-ERROR_KEPT]
@@ -67,7 +68,7 @@ class ChannelStream:
 
     def read_error(self) -> bytes:
         """Return what stderr has held since the last call (at most its last 64 KiB)."""
-        self._drain_error(polled=True)
+        self._drain_error()
         said = bytes(self._error)
         self._error.clear()
         return said

@@ -22,10 +22,11 @@ _LEAVES = 0.2  # seconds for a proxy to leave by itself once its stdin has ended
 def tcp(host: str, address: str, port: int, limit: Limit) -> socket.socket:
     """Connect to `address:port`, trying each of its addresses. Raises Unreachable, `host` named."""
     problem: OSError | None = None
-    for family, _, _, _, target in _look_up(host, address, port, limit):
+    found = _look_up(host, address, port, limit)
+    for number, (family, _, _, _, target) in enumerate(found):
         sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.settimeout(max(limit.left, 0.01))
+        try:  # a dead address leaves the others their share of the time
+            sock.settimeout(max(limit.left / (len(found) - number), 0.01))
             sock.connect(target)
         except OSError as error:
             sock.close()

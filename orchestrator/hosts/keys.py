@@ -182,7 +182,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
         for key in self.identities.loaded:
             yield "the key of the host", key
         if self.identities.named:
-            yield self._named(self.identities.named)
+            yield from _forms(*self._named(self.identities.named))
         else:
             yield from self._found()
 
@@ -240,7 +240,15 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
             return
         for certificate in self.identities.certificates:
             _certify(key, certificate)
-        yield path, key
+        yield from _forms(path, key)
+
+
+def _forms(path: str, key: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a key with its certificate and then without, as ssh does: the certificate may have expired."""
+    if key.public_blob:
+        yield f"{path} (certificate)", key
+        key.public_blob = None
+    yield path, key
 
 
 def _certify(key: Any, certificate: str) -> None:

@@ -148,7 +148,8 @@ class LocalStream:
     """A `Stream` on a local process, with pipes or a pseudo-terminal."""
 
     def __init__(self, text: str, host: str, terminal: Terminal | None) -> None:
-        self._host, self._error, self._master, self._over = host, bytearray(), -1, False
+        self._host, self._error, self._master = host, bytearray(), -1
+        self._over = self._polled = False
         self.process = self._on_terminal(text, terminal) if terminal else self._on_pipes(text)
         out, err = self.process.stdout, self.process.stderr
         self._out = out.fileno() if out else self._master
@@ -177,9 +178,10 @@ class LocalStream:
     def read(self, size: int = _PIECE, timeout: float | None = None) -> bytes | None:
         """Return the next bytes of stdout, b"" at the end, None after `timeout` seconds without any."""
         until = None if timeout is None else time.monotonic() + timeout
+        self._polled = self._polled or until is not None
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
-            crowded = until is not None and len(self._error) >= _ERROR_KEPT // 2
+            crowded = self._crowded
             ready = self._ready(0 if crowded else left, error=not crowded)
             if self._out in ready:
                 piece = self._take(size)
@@ -187,6 +189,11 @@ class LocalStream:
                 return piece
             if not ready:
                 return None
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether stderr must be asked for before more of it is taken: who polls it loses none."""
+        return self._polled and len(self._error) >= _ERROR_KEPT // 2
 
     def _ready(self, seconds: float | None, *, error: bool = True) -> set[int]:
         """Return which of stdout and stderr have something within the time; stderr is taken at once."""
@@ -214,7 +221,7 @@ class LocalStream:
 
     def read_error(self) -> bytes:
         """Return what stderr has held since the last call (at most its last 64 KiB)."""
-        while self._err >= 0 and len(self._error) < _ERROR_KEPT // 2 and self._err in self._ready(0):
+        while self._err >= 0 and not self._crowded and self._err in self._ready(0):
             pass
         said = bytes(self._error)
         self._error.clear()

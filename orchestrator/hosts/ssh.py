@@ -36,6 +36,7 @@ class SshMachine(Machine):
     ) -> None:
         self.host = host
         self._connection, self._login, self._behind = connection, login, behind
+        self._transport = connection.transport  # a closed connection forgets it
 
     @property
     def client_keys(self) -> tuple[str, ...]:
@@ -81,7 +82,7 @@ class SshMachine(Machine):
             ChannelStream(channel, self.host.name).close()
 
     def _start(self, line: str, limit: Limit, name: str, terminal: Terminal | None) -> Any:
-        transport = self._connection.transport
+        transport = self._transport
         # paramiko waits for the answer to an exec without any limit: closing the transport ends that
         with limit.guard(transport.close), self._told(name, limit):
             channel = transport.open_session(timeout=limit.left)
@@ -139,7 +140,7 @@ class SshMachine(Machine):
 
     def _forward(self, address: str, port: int, limit: Limit) -> Tunnel:
         try:
-            channel = self._connection.transport.open_channel(
+            channel = self._transport.open_channel(
                 "direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=limit.left
             )
         except paramiko.ChannelException as error:

@@ -36,7 +36,7 @@ class Pinned:
     keys: tuple[str, ...]
 
     def _parsed(self) -> list[PublicKey]:
-        return [PublicKey.parse(k) for k in self.keys]
+        return [key for line in self.keys if (key := _key_of(line))]
 
     def kinds(self) -> list[str]:
         """Return the types of the pinned keys."""
@@ -50,6 +50,13 @@ class Pinned:
                 where=self.host,
                 hint="Something else answers on the container's port; see it with: docker ps",
             )
+
+
+def _key_of(line: str) -> PublicKey | None:
+    try:
+        return PublicKey.parse(line)
+    except ValueError:  # a host's file may hold anything; it pins nothing
+        return None
 
 
 class KnownHosts:

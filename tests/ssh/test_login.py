@@ -182,6 +182,15 @@ def test_too_many_keys_in_the_agent_and_how_to_name_the_right_one(
     connect(without_key(sshd.host())).close()
 
 
+def test_identities_only_leaves_the_agents_other_keys_alone(
+    sshd: Server, tmp_path: Path, agent: Path
+) -> None:
+    add(sshd.login)
+    other = keygen(tmp_path / "other")
+    (sshd.client / ".ssh" / "config").write_text(f"IdentityFile {other}\nIdentitiesOnly yes\n")
+    assert f"(tried keys: {other})" in str(refused(without_key(sshd.host())))
+
+
 def test_an_agent_that_never_answers_does_not_stop_a_login_by_file(
     sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +214,9 @@ def test_a_user_certificate(sshd: Server, tmp_path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-s", authority, "-I", "ana", "-n", ME, f"{key}.pub"], check=True)
     sshd.authorized.write_text("cert-authority " + authority.with_suffix(".pub").read_text())
     connect(sshd.host(key=key)).close()  # KEY-cert.pub lies next to it
+    sshd.authorized.write_text(key.with_suffix(".pub").read_text())
+    connect(sshd.host(key=key)).close()  # the server knows no certificates: the plain key is tried too
+    sshd.authorized.write_text("cert-authority " + authority.with_suffix(".pub").read_text())
     moved = tmp_path / "elsewhere-cert.pub"
     (tmp_path / "key-cert.pub").rename(moved)
     refused(sshd.host(key=key))

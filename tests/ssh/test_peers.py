@@ -56,6 +56,18 @@ def test_a_peer_that_dies(sshd: Server) -> None:
         assert caught.value.exit_code == 69
 
 
+def test_a_connection_that_is_closed_answers_no_more(sshd: Server) -> None:
+    machine = connect(sshd.host())
+    machine.close()
+    machine.close()
+    with pytest.raises(LostConnection, match="gpu01: ps: the connection went"):
+        machine.run(Script("ps", "echo hi"))
+    with pytest.raises(LostConnection):
+        machine.stream(Command.of("cat"))
+    with pytest.raises(LostConnection):
+        machine.tunnel(sshd.port)
+
+
 def test_a_peer_that_dies_under_a_question(sshd: Server) -> None:
     with connect(sshd.host()) as machine, pytest.raises(LostConnection, match="ps: the connection went"):
         machine.run(Script("ps", "kill -9 $PPID; sleep 100"), deadline=20)

@@ -153,7 +153,7 @@ def test_trust_by_certificate_is_named_as_not_supported(file: Path) -> None:
 
 
 def test_a_pinned_key_is_the_only_one() -> None:
-    pinned = Pinned("gpu01", (f"{A.text} orch", B.text))
+    pinned = Pinned("gpu01", (f"{A.text} orch", B.text, "no key", "ssh-rsa ????"))
     pinned.check(A)
     pinned.check(B)
     assert pinned.kinds() == ["ssh-ed25519", "ssh-ed25519"]
