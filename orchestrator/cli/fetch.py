@@ -65,7 +65,8 @@ def command(
 
     # One after the other: there is one terminal and one disk here.
     outcomes = [outcome for worker in found.workers for outcome in app.each([worker.host], work)]
-    click.echo(target)
+    if target.exists():
+        click.echo(target)
     return app.close(outcomes) or max((o.value or OK for o in outcomes), default=OK)
 
 
@@ -79,6 +80,9 @@ def _fetch(app: App, machine: Machine, record: Record, path: str, folder: Path, 
     else:
         bundle = f"{record.place}/bundles/{record.spec.bundle}"
         source = written(machine, directory, bundle, folder)
+        if not source.wanted:
+            app.say(f"{machine.host.name}   the run wrote no files (its log: orch tail {record.spec.run})")
+            return OK
     return bring(app, machine, source, plan(source.wanted, overwrite=overwrite), folder)
 
 

@@ -104,6 +104,13 @@ def test_fetch_brings_what_the_run_wrote(lab: Lab) -> None:
     assert lab("fetch", "nightly")[2] == "gpu01   0 files, 0 B (2 here already)\n"
 
 
+def test_a_run_that_wrote_nothing_says_so(lab: Lab) -> None:
+    shutil.rmtree(lab.work() / "checkpoints")
+    (lab.work() / "out.txt").unlink()
+    told = f"gpu01   the run wrote no files (its log: orch tail {RUN})\n"
+    assert lab("fetch", "nightly") == (0, "", told)
+
+
 def test_a_fetched_run_is_no_code(lab: Lab) -> None:
     from orchestrator.run.bundle import collect
 
