@@ -67,7 +67,16 @@ def command(
     outcomes = [outcome for worker in found.workers for outcome in app.each([worker.host], work)]
     if target.exists():
         click.echo(target)
+        if to is None:
+            _hide_from_git(target)
     return app.close(outcomes) or max((o.value or OK for o in outcomes), default=OK)
+
+
+def _hide_from_git(folder: Path) -> None:
+    """Results that lie in the project are no change of its code: git does not see them."""
+    file = folder / ".gitignore"
+    if not file.exists():
+        file.write_text("*\n", encoding="ascii")
 
 
 def _fetch(app: App, machine: Machine, record: Record, path: str, folder: Path, overwrite: bool) -> int:

@@ -74,18 +74,22 @@ def _number(value: Any) -> float | None:
 
 
 def _read(lines: Sequence[str]) -> str:
-    """Find the last progress bar of Keras or tqdm, and the epoch that it is in."""
-    step = ""
+    """Find the last progress bar of Keras or tqdm, the epoch that it is in, and the last metrics."""
+    epoch = step = ""
     metrics: list[str] = []
     for line in reversed(lines):
-        if bar := _TQDM.search(line):
-            return step or _tqdm(bar)
-        if epoch := _EPOCH.search(line):
-            found = metrics or _metrics(dict(_METRIC.findall(line)))
-            return "  ".join([f"epoch {epoch[1]}/{epoch[2]}", *([step] if step else []), *found])
-        if not step and (at := _STEP.match(line)):
-            step, metrics = f"step {at[1].removesuffix('/Unknown')}", _metrics(dict(_METRIC.findall(line)))
-    return "  ".join([step, *metrics]) if step else ""
+        if not (epoch or step) and (bar := _TQDM.search(line)):
+            return _tqdm(bar)
+        begun, at = _EPOCH.search(line), _STEP.match(line)
+        if at and not (epoch or step):
+            step = f"step {at[1].removesuffix('/Unknown')}"
+        if begun and not epoch:
+            epoch = f"epoch {begun[1]}/{begun[2]}"
+        if begun or at:
+            metrics = metrics or _metrics(dict(_METRIC.findall(line)))
+        if epoch and metrics:
+            break
+    return "  ".join(word for word in (epoch, step, *metrics) if word)
 
 
 def _tqdm(bar: re.Match[str]) -> str:

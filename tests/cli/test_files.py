@@ -97,6 +97,7 @@ def test_fetch_brings_what_the_run_wrote(lab: Lab) -> None:
     assert (status, out) == (0, f"{folder}\n")
     assert err.splitlines() == ["gpu01   2 files, 2.0 kB", "    2.0 kB  out.txt", "      16 B  checkpoints/"]
     assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) == [
+        ".gitignore",
         "checkpoints",
         "checkpoints/1.h5",
         "out.txt",

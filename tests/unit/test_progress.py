@@ -59,6 +59,7 @@ CASES = {
     "12/45 [==>...] - ETA: 3s - sparse_categorical_accuracy: 0.5 - loss: 1.5e-3": (
         "step 12/45  loss 0.0015  sparse_categorical_accuracy 0.5"
     ),
+    "Epoch 2/10\n45/45 - 3s - loss: 0.3\nEpoch 3/10\n": "epoch 3/10  loss 0.3",
     "epoch 3/10 loss=0.25 acc=0.9 lr=1e-3": "epoch 3/10  loss 0.25  acc 0.9",
     "\r  0%|   | 0/9 [00:00<?, ?it/s]": "0 %  0/9",
     "\rTrain:  55%|#####    | 5/9 [00:05<1:02:04,  1.01it/s, loss=0.3]": (
