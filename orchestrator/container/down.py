@@ -60,7 +60,7 @@ def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) 
         answers = ask(machine, DOCKER, PLACE, values=values)
         docker, place = answers.of(DOCKER), answers.of(PLACE)
         if docker.trouble:
-            raise engine_error(host, docker.trouble, host.user or "ACCOUNT")
+            raise engine_error(host, docker.trouble, place.account)
         containers = tuple(_ours(host, identity, docker))
         found = (run for c in containers if c.running for run in place.inside(c.id))
         live = tuple(dict.fromkeys(found))

@@ -34,6 +34,7 @@ class PlaceReport:
     """The project's folder P. `environment`: the text of environment.json, None when nothing is deployed."""
 
     path: str
+    account: str = ""  # who looks
     exists: bool = False
     owner: int | None = None
     environment: str | None = None
@@ -57,6 +58,7 @@ def parse(section: Section) -> PlaceReport:
     owner = lines.number("owner")
     return PlaceReport(
         path=lines.text("place"),
+        account=lines.text("account"),
         exists=bool(lines.texts("owner")),
         owner=owner,
         environment=lines.text("environment") or None,

@@ -12,7 +12,7 @@ from orchestrator.container.run_command import ending, environment_for, run_comm
 from orchestrator.container.start import start_script
 from orchestrator.facts.place import Source
 from orchestrator.inventory import Volume
-from orchestrator.render import source
+from orchestrator.render import render, source
 
 from .deploys import IDENTITY, PLACE, facts, gpus, host, plan
 
@@ -184,3 +184,45 @@ def test_the_environment_of_shells_is_exact(tmp_path: Path) -> None:
     )
     assert shell.stdout == f"{value['A']}|{value['B']}"
     assert (tmp_path / "orch.sh").stat().st_mode & 0o777 == 0o640
+
+
+def test_an_installation_that_is_cut_short_is_never_taken_for_whole(tmp_path: Path) -> None:
+    """A python that makes a venv whose pip fails the first time, as when the connection goes."""
+    tool = tmp_path / "python"
+    inner = f"""#!/bin/sh
+case "$*" in *pip*) [ -f {tmp_path}/again ] || {{ touch {tmp_path}/again; echo no network; exit 1; }};; esac
+echo numpy==1.23.5
+"""
+    made = 'mkdir -p "$3/bin"; cat > "$3/bin/python3"'
+    tool.write_text(f"#!/bin/sh\n{made} <<'E'\n{inner}E\nchmod 755 \"$3/bin/python3\"\n")
+    tool.chmod(0o755)
+    folder = tmp_path / "p" / "venv" / "d1"
+    text = render(
+        "container/venv_install.sh.j2",
+        place=str(tmp_path / "p"),
+        folder=str(folder),
+        python=str(tool),
+        pip=True,
+        requirements=("tensorflow-cpu==2.9.3",),
+        constraints=("numpy<1.24",),
+        ca=True,
+        proof="print()\n",
+    )
+    script = tmp_path / "install.sh"
+    script.write_text(text)
+    exports = "UElQX1FVSUVUPTE7IGV4cG9ydCBQSVBfUVVJRVQK\n"  # PIP_QUIET=1; export PIP_QUIET
+
+    def install() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", str(script)], input=exports + "AUTHORITY\n", capture_output=True, text=True, check=False
+        )
+
+    assert install().returncode == 1
+    assert folder.exists()
+    assert not (folder / "whole").exists()
+    (folder / "half").touch()
+    assert install().returncode == 0
+    assert (folder / "whole").exists()
+    assert not (folder / "half").exists()
+    assert (folder / "packages.txt").read_text() == "numpy==1.23.5\n"
+    assert (tmp_path / "p" / "venv" / "ca.crt").read_text() == "AUTHORITY\n"
