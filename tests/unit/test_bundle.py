@@ -148,6 +148,13 @@ def test_a_worktree_uses_the_repository_s_exclude_file(top: Path, cache: Path) -
     assert paths(collect(top / "tree", cache=cache)) == ["a"]
 
 
+def test_a_repository_inside_has_its_own_patterns(top: Path, cache: Path) -> None:
+    git(top, "init", "-q")
+    write_all(top, {".gitignore": "*.log\n", "a.log": "", "part/.git": "gitdir: ../x", "part/a.log": ""})
+    write_all(top, {"part/.gitignore": "b\n", "part/b": ""})
+    assert paths(collect(top, cache=cache)) == [".gitignore", "part/.gitignore", "part/a.log"]
+
+
 def test_orchignore_has_the_last_word(top: Path, cache: Path) -> None:
     git(top, "init", "-q")
     write_all(top, {"a.txt": "", "b.txt": "", "data/small.csv": "", "data/big.bin": "", "data/d/x": ""})
@@ -168,7 +175,9 @@ def test_a_bad_line_of_orchignore_is_named(top: Path, cache: Path) -> None:
         collect(top, cache=cache)
 
 
-@pytest.mark.parametrize("target", ["/etc/hosts", "../elsewhere", "sub/../../elsewhere", "up/x"])
+@pytest.mark.parametrize(
+    "target", ["/etc/hosts", "../elsewhere", "sub/../../elsewhere", "up/x", "../project/sub/x"]
+)
 def test_a_link_that_leaves_is_refused_by_name(top: Path, cache: Path, target: str) -> None:
     write_all(top, {"sub/x": "1"})
     (top / "link").symlink_to(target)
