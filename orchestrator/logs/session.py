@@ -63,7 +63,7 @@ class Session:
         return self.end is not None and self.position.offset >= self.end
 
     def open(self, machine: Machine) -> Stream:
-        """Start the script on the host."""
+        """Start the script on the host. Raises LostConnection: a host that can't start it may be hanging."""
         self._host = machine.host.name
         text = render(
             "logs/follow.sh.j2",
@@ -73,7 +73,10 @@ class Session:
             offset=self.position.offset,
             lines=self.lines,
         )
-        return machine.stream(Script("follow", text))
+        try:
+            return machine.stream(Script("follow", text))
+        except HostError as error:
+            raise LostConnection(error.message, where=self._host) from error
 
     def pieces(self, stream: Stream) -> Iterator[Piece]:
         """Yield what comes, until it is complete or must start anew.

@@ -322,7 +322,7 @@ def test_a_host_that_stays_away_is_given_up_in_the_end(
 ) -> None:
     class Away(Here):
         def stream(self, *args: object, **kwargs: object) -> HereStream:
-            raise LostConnection("gone", where="here")
+            raise HostError("no answer within 10 s", where="here")
 
     def reconnect() -> Here:
         raise Unreachable("timed out", where="here")
