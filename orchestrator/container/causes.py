@@ -103,6 +103,12 @@ CAUSES = (
         ConfigError,
     ),
     Cause(
+        r"apt-get: (command )?not found",
+        "{base} is built on no Debian or Ubuntu",
+        "Set `image` ({image}) to one that has apt-get.",
+        ConfigError,
+    ),
+    Cause(
         r"E: Unable to locate package (?P<what>\S+)|"
         r"E: Package '(?P<what2>\S+)' has no installation candidate",
         "apt finds no package {what}",

@@ -89,8 +89,7 @@ class DockerDeploy:
         script = start_script(plan, self.identity, self.inputs, engine, built.env)
         started = start(machine, plan, script)
         try:
-            told("prove it through its own sshd" if plan.keys else "prove it")
-            seen = self._prove(machine, started)
+            seen = self._prove(machine, started, told)
             environment = self._environment(built, started, seen)
             finish(machine, plan, environment)
         except OrchError as error:
@@ -106,11 +105,14 @@ class DockerDeploy:
         finish(machine, self.plan, environment)
         return Ready(environment, None, 0)
 
-    def _prove(self, machine: Machine, started: Started) -> Seen:
+    def _prove(self, machine: Machine, started: Started, told: Told) -> Seen:
         plan, user = self.plan, self.plan.spec.user
-        if plan.keys:
-            seen = through_sshd(machine, plan.port, user.name, [started.host_key])
-        else:  # nobody can log in; the plan said so
+        seen = None
+        if machine.private_key:
+            told("prove it through its own sshd")
+            seen = through_sshd(machine, plan.port, user.name, [started.host_key], told)
+        if seen is None:  # by the engine, where nobody has logged in to the host or nothing may be forwarded
+            told("prove it")
             words = ("exec", "-u", f"{user.uid}:{user.gid}", "-w", "/workspace", started.id)
             seen = look(machine, Command((*self.engine, *words, *PROOF)))
         check(seen, gpus=expected_gpus(plan.spec, self.facts.gpus), uid=user.uid, where=self.host.name)

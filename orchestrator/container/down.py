@@ -52,18 +52,13 @@ def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) 
     """Ask in one exec what there is. Raises Busy when a run lives and `replace` is not given."""
     host = machine.host
     values = {"docker": engine_command(host), "place": on_host(identity.place(host)).text, "volumes": []}
-    if host.settings.engine == "venv":
-        place = ask(machine, PLACE, values=values).of(PLACE)
-        containers: tuple[Container, ...] = ()
-        live = place.live
-    else:
-        answers = ask(machine, DOCKER, PLACE, values=values)
-        docker, place = answers.of(DOCKER), answers.of(PLACE)
-        if docker.trouble:
-            raise engine_error(host, docker.trouble, place.account)
-        containers = tuple(_ours(host, identity, docker))
-        found = (run for c in containers if c.running for run in place.inside(c.id))
-        live = tuple(dict.fromkeys(found))
+    answers = ask(machine, DOCKER, PLACE, values=values)
+    docker, place = answers.of(DOCKER), answers.of(PLACE)
+    if docker.trouble and host.settings.engine != "venv":
+        raise engine_error(host, docker.trouble, place.account)
+    containers = tuple(_ours(host, identity, docker))
+    inside = (run for c in containers if c.running for run in place.inside(c.id))
+    live = tuple({r.run: r for r in (*place.live, *inside)}.values())
     if live and not replace:
         runs = ", ".join(r.run for r in live)
         raise Busy(

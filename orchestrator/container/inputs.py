@@ -34,7 +34,7 @@ def read_inputs(host: Host, environ: Mapping[str, str]) -> Inputs:
         requirements=tuple(_requirements(host)),
         startup=_read(host, "startup", settings.startup) if settings.startup else None,
         ca_bundle=_read(host, "ca_bundle", settings.ca_bundle) if settings.ca_bundle else None,
-        keys=_keys(host),
+        keys=(*_keys(host), *(_own_keys() if host.connection == "local" else ())),
     )
 
 
@@ -125,3 +125,9 @@ def _keys(host: Host) -> tuple[str, ...]:
             raise _wrong(host, "authorized_keys", f"{item} is a private key; name the .pub file")
         found += keys
     return tuple(dict.fromkeys(found))
+
+
+def _own_keys() -> tuple[str, ...]:
+    """Return this account's public keys: it is the account on the host, and no key has logged in."""
+    files = sorted((Path.home() / ".ssh").glob("id_*.pub"))
+    return tuple(line.strip() for file in files for line in file.read_text("utf-8", "replace").splitlines())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +40,22 @@ class Seen:
         return int(self.tensorflow_gpus or 0) if self.cuda else len(self.gpus)
 
 
-def through_sshd(machine: Machine, port: int, user: str, host_keys: Sequence[str]) -> Seen:
-    """Log in to the container's own sshd, its host key pinned, and look. Raises HostError."""
+def through_sshd(
+    machine: Machine, port: int, user: str, host_keys: Sequence[str], told: Callable[[str], None]
+) -> Seen | None:
+    """Log in to the container's own sshd, its host key pinned, and look. Raises HostError.
+
+    Returns None where the host's sshd lets nothing through: then nobody can come in this way.
+    """
     from orchestrator.hosts.ssh import hop
 
+    try:
+        machine.tunnel(port).close()
+    except HostError as error:
+        if "forbids forwarding" not in error.message:
+            raise
+        told(f"note: {error.message}, so ssh can't reach the container; orch enters by the engine")
+        return None
     with hop(machine, port, user=user, host_keys=host_keys) as inside:
         return look(inside, Command(PROOF))
 

@@ -138,8 +138,9 @@ def constraints(version: str) -> tuple[str, ...]:
 
 def _tensorflow(version: str, *, cpu: bool, gpus: bool) -> tuple[str, ...]:
     pin = "" if version == NEWEST else f"=={version}"
+    board = ("tensorboard",) if numbers(version) >= (2, 20) else ()  # it no longer comes by itself
     if cpu:
-        return (f"tensorflow-cpu{pin}",)
+        return (f"tensorflow-cpu{pin}", *board)
     if gpus and numbers(version) >= (2, 14):
-        return (f"tensorflow[and-cuda]{pin}",)
-    return (f"tensorflow{pin}", *(CUDA_11 if gpus else ()))
+        return (f"tensorflow[and-cuda]{pin}", *board)
+    return (f"tensorflow{pin}", *board, *(CUDA_11 if gpus else ()))

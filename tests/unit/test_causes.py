@@ -67,6 +67,7 @@ KNOWN: list[tuple[str, type[OrchError], str]] = [
         "pip finds no nosuch==1",
     ),
     ("ERROR: ResolutionImpossible: for help visit https://pip.pypa.io", ConfigError, "lines above"),
+    ("/usr/local/lib/orch/apt: 27: apt-get: not found", ConfigError, "tf:9 is built on no Debian"),
     ("E: Unable to locate package nosuch", HostError, "apt finds no package nosuch"),
     (
         "Get https://registry-1.docker.io/v2/: dial tcp: lookup registry-1.docker.io: no such host",
