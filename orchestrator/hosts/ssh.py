@@ -17,7 +17,8 @@ from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal,
 from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
 from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
 from orchestrator.hosts.gateways import Gateway
-from orchestrator.hosts.keys import Login, authorized_line, identities_for
+from orchestrator.hosts.key_files import authorized_line
+from orchestrator.hosts.keys import Login, identities_for
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.opening import Door, open_connection
 from orchestrator.hosts.transport import Through
