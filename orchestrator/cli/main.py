@@ -147,7 +147,8 @@ def run(argv: list[str], app: App | None = None) -> int:
         tell(error)
         return error.exit_code
     except click.ClickException as error:
-        click.echo(f"orch: {error.format_message()}", err=True)
+        message = error.format_message()  # of a group without a verb: its help
+        click.echo(message if message.startswith("Usage: ") else f"orch: {message}", err=True)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("", err=True)
