@@ -38,20 +38,21 @@ class State:
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "state.json")
-        self.spare = os.path.join(folder, ".state.spare")
+        self.spares = [os.path.join(folder, ".state.spare{}".format(n)) for n in (1, 2)]
         self.fields = {}
-        self._keep_spare()
+        self._keep_spares()
 
-    def _keep_spare(self):
-        try:
-            with open(self.spare, "wb") as file:
-                file.write(b" " * SPARE)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            pass  # the next write says it louder
+    def _keep_spares(self):
+        for spare in self.spares:
+            if os.path.exists(spare):
+                continue
+            try:
+                self._fill(spare, "wb", b" " * SPARE)
+            except OSError:
+                _remove(spare)  # half a spare is none; the next write says it louder
 
-    def write(self, **fields):
+    def write(self, leave=1, **fields):
+        """Write the fields; on a full disk into a spare, of which at least `leave` must be left after it."""
         self.fields.update(fields)
         line = (json.dumps(self.fields) + "\n").encode("utf-8")
         part = self.path + ".part"
@@ -59,14 +60,14 @@ class State:
             self._fill(part, "wb", line)
         except OSError as error:
             _remove(part)
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not os.path.exists(self.spare):
+            there = [spare for spare in self.spares if os.path.exists(spare)]
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or len(there) <= leave:
                 raise
             # The spare's blocks are ours already: written in place, and JSON does not mind the blanks.
-            self._fill(self.spare, "r+b", line.rstrip(b"\n").ljust(SPARE - 1) + b"\n")
-            part = self.spare
+            part = there[0]
+            self._fill(part, "r+b", line.rstrip(b"\n").ljust(SPARE - 1) + b"\n")
         os.rename(part, self.path)
-        if part == self.spare:
-            self._keep_spare()
+        self._keep_spares()
 
     @staticmethod
     def _fill(path, mode, data):
@@ -195,6 +196,7 @@ class Supervisor:
     def start(self):
         """Start the command in a session of its own, or raise OSError."""
         env = dict(os.environ)
+        env["ORCH_PROGRESS"] = os.path.join(self.folder, "progress.jsonl")
         env.update(self.launch.get("env", {}))
 
         def own_signals():  # what we ignore or handle must not be the command's default
@@ -239,6 +241,7 @@ class Supervisor:
         words = "orch: cannot run '{}': {}".format(self.command[0], error.strerror)
         print(words, file=sys.stderr, flush=True)
         self.state.write(
+            leave=0,
             state="failed",
             ended=time.time(),
             exit_code=code,
@@ -266,7 +269,7 @@ class Supervisor:
 
     def beat(self):
         try:
-            self.state.write(heartbeat=time.time())
+            self.state.write(leave=2, heartbeat=time.time())
         except OSError:
             pass  # a heartbeat may be missed; the end may not
 
@@ -281,7 +284,7 @@ class Supervisor:
             state, cause = "succeeded", {"kind": "exit", "code": 0}
         else:
             state, cause = "failed", self.cause(code, number, kills)
-        self.state.write(state=state, ended=time.time(), exit_code=code, signal=number, cause=cause)
+        self.state.write(leave=0, state=state, ended=time.time(), exit_code=code, signal=number, cause=cause)
         return code if code is not None else 128 + number
 
     @staticmethod

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +10,6 @@ from orchestrator.cli.app import App, inventory_options, pass_app
 
 if TYPE_CHECKING:
     from orchestrator.cli.target import Target
-    from orchestrator.hosts.base import Stream, Terminal
     from orchestrator.hosts.command import Command
 
 
@@ -45,12 +40,10 @@ def command(app: App, host: str | None, on_host: bool, stdin: bool, tty: bool, w
         raise UsageError("no command", hint="As in: orch exec gpu01 -- nvidia-smi")
     target = find_target(app, host, on_host=on_host)
     line = entered(target, words, stdin=stdin or tty, tty=tty)
-    with target.machine.stream(line, terminal=terminal() if tty else None) as stream:
-        if tty:
-            from orchestrator.hosts.terminal import interact
+    from orchestrator.hosts.terminal import interact, local_terminal
 
-            return interact(stream)
-        return pump(stream, stdin=stdin)
+    with target.machine.stream(line, terminal=local_terminal() if tty else None) as stream:
+        return interact(stream, stdin=stdin or tty, raw=tty)
 
 
 def entered(target: Target, words: tuple[str, ...], *, stdin: bool, tty: bool) -> Command:
@@ -64,44 +57,3 @@ def entered(target: Target, words: tuple[str, ...], *, stdin: bool, tty: bool) -
         return target.environment.enter(command, workdir=target.folder, stdin=stdin, tty=tty)
     folder = on_host(target.folder or "~")
     return Command((Raw("cd"), folder, Raw("&& exec"), *command.words))
-
-
-def terminal() -> Terminal:
-    """Return the local terminal's kind and size."""
-    from orchestrator.hosts.base import Terminal
-
-    size = shutil.get_terminal_size()
-    return Terminal(os.environ.get("TERM", "xterm"), size.columns, size.lines)
-
-
-def pump(stream: Stream, *, stdin: bool) -> int:
-    """Pass a command's bytes on, unchanged, until it ends; return its exit status."""
-    if stdin:
-        threading.Thread(target=_feed, args=(stream,), daemon=True).start()
-    else:
-        stream.close_stdin()
-    while True:
-        data = stream.read(timeout=0.05)
-        _write(2, stream.read_error())
-        if data == b"":
-            break
-        if data:
-            _write(1, data)
-    status = stream.status()
-    _write(2, stream.read_error())
-    return 1 if status is None else status
-
-
-def _feed(stream: Stream) -> None:
-    try:
-        while data := os.read(0, 65536):
-            stream.write(data)
-        stream.close_stdin()
-    except OSError:
-        return  # the command has ended, or there is no stdin: either is told elsewhere
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    sys.stdout.flush()
-    while data:
-        data = data[os.write(descriptor, data) :]

@@ -30,16 +30,15 @@ def command(app: App, on_host: bool, word: str | None, words: tuple[str, ...]) -
     """
     import sys
 
-    from orchestrator.cli.exec import pump, terminal
     from orchestrator.cli.target import find_target
-    from orchestrator.hosts.terminal import interact
+    from orchestrator.hosts.terminal import interact, local_terminal
 
     target = find_target(app, word, on_host=on_host)
     tty = not words and sys.stdin.isatty()
     machine, line = _inside(target, words[1:] if words[:1] == ("--",) else words)
     try:
-        with machine.stream(line, terminal=terminal() if tty else None) as stream:
-            return interact(stream) if tty else pump(stream, stdin=True)
+        with machine.stream(line, terminal=local_terminal() if tty else None) as stream:
+            return interact(stream, raw=tty)
     finally:
         if machine is not target.machine:
             machine.close()

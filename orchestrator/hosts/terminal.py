@@ -26,10 +26,10 @@ def local_terminal() -> Terminal:
     return Terminal(os.environ.get("TERM", "xterm"), size.columns, size.lines)
 
 
-def interact(stream: Stream, *, stdin: bool = True) -> int:
+def interact(stream: Stream, *, stdin: bool = True, raw: bool = True) -> int:
     """Join the caller's stdin, stdout and stderr to a stream until it ends, and return its exit status.
 
-    A terminal is in raw mode meanwhile (Ctrl-C goes to the host) and its size is passed on. Without
+    With `raw` a terminal is in raw mode meanwhile (Ctrl-C goes to the host); its size is passed on. Without
     `stdin` nothing is read of the caller's, and the command sees the end of its own.
     Raises LostConnection when the end is not known.
     """
@@ -40,7 +40,7 @@ def interact(stream: Stream, *, stdin: bool = True) -> int:
     wake, stop = os.pipe()
     typing = threading.Thread(target=_send, args=(stream, source, wake), daemon=True)
     try:
-        with _raw(source), _sizes(stream):
+        with _raw(source) if raw else contextlib.nullcontext(), _sizes(stream):
             typing.start()
             return _show(stream)
     finally:

@@ -16,7 +16,9 @@ RUNS = [(OLD, "nightly"), (NEW, "nightly"), (OTHER, None)]
 
 def meant(word: str) -> list[str]:
     wanted = Wanted(word)
-    fitting = [(r, 0.0, r) for r, name in RUNS if fnmatch.fnmatch(r, wanted.pattern) and wanted.matches(r, name)]
+    fitting = [
+        (r, 0.0, r) for r, name in RUNS if fnmatch.fnmatch(r, wanted.pattern) and wanted.matches(r, name)
+    ]
     return newest(wanted, fitting)
 
 

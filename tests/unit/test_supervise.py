@@ -104,6 +104,12 @@ def test_a_clean_end(worker: Worker) -> None:
     assert (state["host"], state["boot_id"], state["container"]) == ("gpu01", "boot-1", "c1")
 
 
+def test_the_command_is_told_where_to_say_how_far_it_is(worker: Worker) -> None:
+    worker.start("sh", "-c", "echo '{\"epoch\": 1}' > $ORCH_PROGRESS")
+    worker.end()
+    assert (worker.folder / "progress.jsonl").read_text() == '{"epoch": 1}\n'
+
+
 def test_the_secret_file_is_gone_as_soon_as_it_was_read(worker: Worker) -> None:
     worker.start("sleep", "60", env={"TOKEN": "s3cret"})
     worker.running()
