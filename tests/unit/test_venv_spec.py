@@ -60,7 +60,7 @@ def test_what_is_installed() -> None:
     old, new = system("3.10.4"), system("3.12.1")
     assert venv_spec(host(), old, Inputs(), gpus=False).tensorflow == ("tensorflow-cpu==2.9.3",)
     assert venv_spec(host(), new, Inputs(), gpus=False).tensorflow == ("tensorflow-cpu", "tensorboard")
-    assert venv_spec(host(), new, Inputs(), gpus=True).tensorflow == ("tensorflow[and-cuda]",)
+    assert venv_spec(host(), new, Inputs(), gpus=True).tensorflow == ("tensorflow[and-cuda]", "tensorboard")
     with_gpus = venv_spec(host(), old, Inputs(), gpus=True).tensorflow
     assert with_gpus[0] == "tensorflow==2.9.3"
     assert "nvidia-cudnn-cu11<9" in with_gpus
