@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, host_options, pass_app
-from orchestrator.errors import INTERRUPTED, OK, OrchError
+from orchestrator.errors import INTERRUPTED, OK, LostConnection, OrchError
 
 if TYPE_CHECKING:
     from orchestrator.cli.runs import FoundRun, Worker
@@ -160,7 +160,11 @@ def _again(app: App, found: FoundRun) -> FoundRun:
     """Read the run's records once more: it has ended since."""
     from orchestrator.cli.runs import find_run
 
-    return find_run(app, found.id, [w.host.name for w in found.workers])
+    hosts = [w.host.name for w in found.workers]
+    try:
+        return find_run(app, found.id, hosts)
+    except LostConnection:  # the first connection, cut while the log came over later ones
+        return find_run(app, found.id, hosts)
 
 
 def report_end(app: App, found: FoundRun) -> int:

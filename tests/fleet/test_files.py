@@ -16,7 +16,6 @@ from orchestrator.hosts.base import Machine
 from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host as Known
 from orchestrator.inventory import load
-from orchestrator.logs.follow import Following
 from orchestrator.run.bundle import collect
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.upload import upload
@@ -39,7 +38,8 @@ setsid flock -n lock sh -c 'i=0
         seq $((i * 1000)) $((i * 1000 + 999)) >> training.log; i=$((i + 1)); sleep 0.02
     done
     printf "the last words" >> training.log
-    echo "{{\\"state\\": \\"succeeded\\", \\"ended\\": 5}}" > state.json' </dev/null >/dev/null 2>&1 &
+    echo "{{\\"state\\": \\"failed\\", \\"exit_code\\": 3, \\"ended\\": 5}}" > state.json
+    ' </dev/null >/dev/null 2>&1 &
 """
 
 
@@ -86,10 +86,8 @@ def cut_sessions(host: Host) -> None:
         host.run(f"kill -9 {' '.join(pids)}", check=False)
 
 
-def test_no_byte_of_a_log_is_lost_across_cuts(known: Known, machine: Machine, gpu01: Host) -> None:
+def test_no_byte_of_a_log_is_lost_across_cuts(orch: Orch, gpu01: Host, tmp_path: Path) -> None:
     gpu01.run(WRITER, user="ana")
-    heard: list[str] = []
-    following = Following(machine, lambda: connect(known), WORKER, told=heard.append)
     stop = threading.Event()
 
     def cut() -> None:
@@ -98,15 +96,20 @@ def test_no_byte_of_a_log_is_lost_across_cuts(known: Known, machine: Machine, gp
 
     thread = threading.Thread(target=cut)
     thread.start()
-    said = bytearray()
-    for piece in following.pieces():
-        assert piece.offset == len(said)
-        said += piece.data
+    line = orch.argv("tail", "--raw", "nightly", "--hosts", "gpu01")
+    with (tmp_path / "out").open("wb") as out:
+        watcher = subprocess.Popen(
+            line, stdout=out, stderr=subprocess.PIPE, env=orch.environment(), cwd=orch.cwd
+        )
+    until(lambda: "flock -n lock" not in processes(gpu01), "the end of the run")
     stop.set()
     thread.join()
-    assert len([line for line in heard if "connection lost" in line]) >= 3
-    assert bytes(said) == (gpu01.disk / WORKER[1:] / "training.log").read_bytes()
+    _, words = watcher.communicate(timeout=30)
+    said = (tmp_path / "out").read_bytes()
+    assert said == (gpu01.disk / WORKER[1:] / "training.log").read_bytes()
     assert said.endswith(b"\n249999\nthe last words")
+    assert words.count(b"orch: gpu01: connection lost, connecting again\n") >= 3
+    assert watcher.returncode == 3, words
 
 
 def test_a_watcher_that_is_killed_leaves_nothing_behind(orch: Orch, gpu01: Host) -> None:
