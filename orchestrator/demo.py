@@ -44,7 +44,7 @@ def run(*command: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
             check=False,
         )
     except FileNotFoundError as error:
-        return subprocess.CompletedProcess(command, 127, "", str(error))
+        return subprocess.CompletedProcess(command, 127, "", f"{error.filename}: not found")
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "", f"no answer within {seconds:g} s")
 

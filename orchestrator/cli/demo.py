@@ -72,8 +72,12 @@ def command(keep: bool, epochs: int) -> int:
         with private_sshd(folder) as reached:
             engine = choose_engine()
             click.echo(f"demo: engine {engine.what}" + (f" ({engine.why})" if engine.why else ""))
-            how = "an sshd of its own on 127.0.0.1" if reached else "no ssh (no usable sshd here)"
-            click.echo(f"demo: this machine is host 'here', reached by {how}")
+            how = (
+                "reached by an sshd of its own on 127.0.0.1"
+                if reached
+                else "without ssh (no usable sshd here)"
+            )
+            click.echo(f"demo: this machine is host 'here', {how}")
             stage = _stage(folder, inventory(reached, engine.what, folder / "root"))
             return _play(stage, keep, epochs, began)
     finally:
