@@ -96,6 +96,8 @@ class Screen:
         """Show what a piece of a host's log makes visible."""
         if self._raw:
             return self._write(piece.data)
+        if piece.fresh and host in self._views:  # the file was truncated or replaced: a new log begins
+            self._write(self._views.pop(host).end().encode())
         if host not in self._views:
             from orchestrator.logs.view import View
 
