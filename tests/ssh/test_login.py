@@ -25,8 +25,9 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An agent of one's own; its socket is in SSH_AUTH_SOCK."""
     path = tmp_path / "agent"
     with subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL) as process:
-        while not path.exists():
-            time.sleep(0.01)
+        with socket.socket(socket.AF_UNIX) as sock:
+            while sock.connect_ex(str(path)):  # the file is there before it listens
+                time.sleep(0.01)
         monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
         yield path
         process.terminate()
