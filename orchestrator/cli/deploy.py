@@ -46,9 +46,9 @@ def command(
         return app.close(outcomes)
     ask(app, yes, "a deploy changes things")
     done = _carry_out(app, todo)
-    if any(o.value for o in done):
-        word = ",".join(o.host.name for o in done if o.value)
-        app.say(f"next:   orch train --hosts {word} -- python3 train.py      orch ssh {word.split(',')[0]}")
+    ready = next((o.host.name for o in done if o.value), None)
+    if ready:
+        app.say(f"next:   orch train --hosts {ready} -- python3 train.py      orch ssh {ready}")
     unchanged = [o for o in outcomes if o.value and o.value.unchanged]
     return app.close([*failed, *unchanged, *done])
 

@@ -38,8 +38,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of what would be done, and each difference to what runs."""
     spec = plan.spec
     if plan.build:
-        what = f"{'pull and build' if plan.pull else 'build'}"
-        yield _line("image", what, f"{spec.image} + {_with(spec)}")
+        first = "   (the base is pulled first)" if plan.pull else ""
+        yield _line("image", "build", f"{spec.image} + {_with(spec)}{first}")
     elif plan.action in (CREATE, REPLACE, BESIDE):
         yield _line("image", "use", f"{plan.tag} (there already)")
     if plan.action in (CREATE, REPLACE, BESIDE, START, PROVE):

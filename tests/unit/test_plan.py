@@ -23,7 +23,7 @@ def test_nothing_is_there() -> None:
     found = plan(host())
     assert (found.action, found.port, found.pull, found.build) == (CREATE, 2222, True, True)
     assert list(plan_lines(found)) == [
-        f"  image      pull and build  {BASE} + sshd",
+        f"  image      build    {BASE} + sshd   (the base is pulled first)",
         "  container  create   orch-ana-mnist   gpus none   shm 8g   ssh 127.0.0.1:2222",
     ]
 
