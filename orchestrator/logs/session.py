@@ -118,6 +118,8 @@ class Session:
         """Return the next bytes of stdout; none when what the host said beside them decides."""
         while True:
             data = stream.read(_PIECE, timeout=_LOOK)
+            if data == b"":
+                stream.status()  # the last words on stderr may come after the end of stdout
             self._listen(stream.read_error())
             if data:
                 self._heard = time.monotonic()
