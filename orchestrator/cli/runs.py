@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
-from orchestrator.errors import HostError, OrchError, UsageError
+from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -132,23 +132,3 @@ def only_worker(found: FoundRun, host: str | None = None) -> Worker:
             return worker
     names = ", ".join(w.record.host for w in found.workers)
     raise UsageError(f"run {found.id} has workers on {names}", hint="Name one with --hosts.")
-
-
-def environment_of(machine: Machine, place: str) -> str:
-    """Return the project's environment.json on a host. Raises NoEnvironment when nothing is deployed."""
-    import io
-
-    into = io.BytesIO()
-    try:
-        machine.get(f"{place}/environment.json", into)
-    except HostError as error:
-        raise _not_deployed(machine.host) from error
-    return into.getvalue().decode("utf-8", "replace")
-
-
-def _not_deployed(host: Host) -> OrchError:
-    from orchestrator.run.launch import NoEnvironment
-
-    return NoEnvironment(
-        "nothing is deployed here", where=host.name, hint=f"First: orch deploy --hosts {host.name}"
-    )

@@ -40,16 +40,11 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...]) -> int:
 
 
 def _environment(app: App, machine: Machine) -> Environment:
-    from orchestrator.cli.runs import environment_of
-    from orchestrator.container.engine import Environment
     from orchestrator.container.identity import identity_of
+    from orchestrator.container.ready import read_environment
 
     host = machine.host
-    text = environment_of(machine, identity_of(host, app.cwd).place(host))
-    try:
-        environment = Environment.parse(text)
-    except ValueError as error:
-        raise OrchError(f"environment.json can't be read: {error}", where=host.name) from error
+    environment = read_environment(machine, identity_of(host, app.cwd).place(host), ready=False)
     if environment.port is None:
         raise OrchError(
             f"engine {environment.engine} has no sshd of its own", where=host.name, hint="Use the host's."

@@ -8,7 +8,8 @@ import socket
 import click
 
 from orchestrator.cli.app import App, host_options, pass_app
-from orchestrator.errors import FAILED, OK
+from orchestrator.cli.main import tell
+from orchestrator.errors import FAILED, OK, OrchError
 
 
 @click.command("stop")
@@ -37,7 +38,12 @@ def command(
     """
     worst = OK
     for word in runs:
-        worst = max(worst, _stop(app, word, hosts, 0.0 if now else grace, why))
+        try:
+            code = _stop(app, word, hosts, 0.0 if now else grace, why)
+        except OrchError as error:  # the others are stopped all the same
+            tell(error)
+            code = error.exit_code
+        worst = max(worst, code)
     return worst
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
-from orchestrator.cli.runs import environment_of, find_run, only_worker
-from orchestrator.errors import HostError, UsageError
+from orchestrator.cli.runs import find_run, only_worker
+from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.container.engine import Environment
@@ -48,37 +48,28 @@ def is_host(app: App, word: str) -> bool:
 
 def _host(app: App, host: Host, on_host: bool) -> Target:
     from orchestrator.container.identity import identity_of
+    from orchestrator.container.ready import read_environment
 
     machine = app.machine(host)
     if on_host:
         return Target(host, machine, None)
     place = identity_of(host, app.cwd).place(host)
-    return Target(host, machine, _environment(machine, place))
+    return Target(host, machine, read_environment(machine, place, ready=True))
 
 
 def _run(app: App, word: str, on_host: bool) -> Target:
+    from orchestrator.container.ready import read_environment
+
     found = find_run(app, word)
     worker = only_worker(found)
     machine = app.machine(worker.host)
     record = worker.record
+    work = f"work/{found.spec.sub}".rstrip("/")
     if on_host:
-        return Target(worker.host, machine, None, f"{record.directory}/work")
-    environment = _environment(machine, record.place)
+        return Target(worker.host, machine, None, f"{record.directory}/{work}")
+    environment = read_environment(machine, record.place, ready=True)
     inside = f"{environment.dir}/runs/{found.id}"
     env = {"ORCH_RUN_DIR": inside}
     if record.gpus:
         env.update(CUDA_VISIBLE_DEVICES=",".join(record.gpus), CUDA_DEVICE_ORDER="PCI_BUS_ID")
-    return Target(worker.host, machine, environment, f"{inside}/{record.host}/work", env)
-
-
-def _environment(machine: Machine, place: str) -> Environment:
-    from orchestrator.container.engine import Environment
-
-    try:
-        return Environment.parse(environment_of(machine, place))
-    except ValueError as error:
-        raise HostError(
-            f"{place}/environment.json makes no sense: {error}",
-            where=machine.host.name,
-            hint=f"Deploy again: orch deploy --hosts {machine.host.name}",
-        ) from error
+    return Target(worker.host, machine, environment, f"{inside}/{record.host}/{work}", env)

@@ -170,8 +170,9 @@ def _code_line(bundle: Bundle, new: bool | None) -> str:
 
 
 def _launch(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) -> int:
+    from orchestrator.container.ready import NoEnvironment
     from orchestrator.run import seen
-    from orchestrator.run.launch import NeedsBundle, NoEnvironment, launch
+    from orchestrator.run.launch import NeedsBundle, launch
 
     machine = app.machine(host)
     new = False

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.container.identity import on_host
-from orchestrator.errors import Busy, HostError, LostConnection, OrchError, Refused
+from orchestrator.container.ready import no_environment
+from orchestrator.container.start import answers
+from orchestrator.errors import Busy, HostError, LostConnection, OrchError
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script
+from orchestrator.inventory import Host
 from orchestrator.render import render, source
 from orchestrator.run.spec import RunSpec
 
@@ -42,10 +45,6 @@ class Launched:
     indices: tuple[int, ...]  # the same GPUs as nvidia-smi numbers them
     state: Mapping[str, Any]
     log: str  # the last lines so far
-
-
-class NoEnvironment(Refused):
-    """Nothing is deployed on the host: a deploy is needed first."""
 
 
 class NeedsBundle(OrchError):
@@ -110,7 +109,7 @@ def launch(machine: Machine, order: Order) -> Launched:
     answer = _answer(machine, order)
     how = answer["answer"]
     if how not in ("launched", "ended"):
-        raise _refusal(how, answer.get("why", ""), host, order)
+        raise _refusal(how, answer.get("why", ""), machine.host, order)
     state = json.loads(answer.get("state") or "{}")
     if not state:
         raise HostError(
@@ -138,37 +137,23 @@ def _answer(machine: Machine, order: Order) -> dict[str, str]:
 _NO_SUPERVISOR = "The environment needs python3 (3.6 or newer) and flock."
 
 
-def answers(text: str) -> dict[str, str]:
-    """Return the `key value` lines of a script's answer; line ends inside a value came as 0x1E."""
-    pairs = (line.partition(" ") for line in text.split("\n"))
-    return {key: value.replace("\036", "\n") for key, _, value in pairs if key}
-
-
-def _refusal(how: str, why: str, host: str, order: Order) -> OrchError:
-    first = why.strip().split("\n")[-1].strip()
+def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
+    first, where = why.strip().split("\n")[-1].strip(), host.name
     if how == "need-bundle":
-        return NeedsBundle("the code is not there yet", where=host)
-    if how == "no-environment":
-        return NoEnvironment(
-            "nothing is deployed here", where=host, hint=f"First: orch deploy --hosts {host}"
-        )
-    if how == "not-ready":
-        return NoEnvironment(
-            f"the environment is not usable: {first or 'it does not answer'}",
-            where=host,
-            hint=f"Deploy again: orch deploy --hosts {host}",
-        )
+        return NeedsBundle("the code is not there yet", where=where)
+    if how in ("no-environment", "not-ready"):
+        return no_environment(host, how, why)
     if how == "busy":
         return Busy(
             f"no free GPU for {_wish(order.spec.gpus)}",
-            where=host,
+            where=where,
             hint="See who holds what: orch gpu-status; or take part in one with --share.",
         )
     if how == "no-gpu":
-        return HostError(f"no usable GPU: {first}", where=host, hint=f"See: orch doctor {host}")
+        return HostError(f"no usable GPU: {first}", where=where, hint=f"See: orch doctor {where}")
     if how == "exists":
-        return Busy(f"run {order.spec.run} exists already", where=host, hint="Try again.")
-    return HostError(f"the run could not be placed: {first}", where=host)
+        return Busy(f"run {order.spec.run} exists already", where=where, hint="Try again.")
+    return HostError(f"the run could not be placed: {first}", where=where)
 
 
 def _wish(gpus: str) -> str:

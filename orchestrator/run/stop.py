@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.container.start import answers
 from orchestrator.errors import HostError
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, quote
 from orchestrator.render import render
-from orchestrator.run.launch import GRACE, answers
+from orchestrator.run.launch import GRACE
 from orchestrator.run.record import Record
 
 

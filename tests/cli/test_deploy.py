@@ -214,7 +214,7 @@ def test_ssh_config_pins_the_key(project: Path) -> None:
     pinned.write_text("orch-mnist-gpu01 ssh-ed25519 OLD\nother ssh-ed25519 KEPT\n")
 
     def prepare(machine: FakeMachine) -> None:
-        machine.files["~/.orch/ana/mnist/environment.json"] = CONTAINER.text().encode()
+        machine.answer("environment", out=f"answer there\nenvironment {CONTAINER.text()}\n")
 
     called = call(project, "ssh-config", "gpu01", prepare=prepare)
     assert called.status == 0
@@ -223,8 +223,13 @@ def test_ssh_config_pins_the_key(project: Path) -> None:
 
 
 def test_ssh_config_of_a_host_without_a_container(project: Path) -> None:
-    called = call(project, "ssh-config", "gpu01")
-    assert called.status != 0
+    called = call(
+        project,
+        "ssh-config",
+        "gpu01",
+        prepare=lambda m: m.answer("environment", out="answer no-environment\n"),
+    )
+    assert called.status == 1
     assert "nothing is deployed here" in called.err
 
 

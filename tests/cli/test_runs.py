@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.run.spec import RunSpec
 from tests.cli.calling import Called, call
+from tests.unit.test_environment import CONTAINER
 
 RUN, OLD = "20261130-0214-nightly-7f3a", "20261129-0214-nightly-02be"
 NOW = 1_796_000_000
@@ -233,10 +235,21 @@ def test_train_sends_code_that_is_not_there_and_launches_again(project: Path) ->
     [
         ("no-environment", 1, "orch: gpu01: nothing is deployed here. First: orch deploy --hosts gpu01"),
         (
-            "not-ready\nwhy No such container: x",
+            "not-ready\nwhy gone container orch-ana-mnist is gone",
             1,
-            "orch: gpu01: the environment is not usable: No such container: x",
+            "orch: gpu01: the environment is not usable: container orch-ana-mnist is gone. Deploy again: ",
         ),
+        (
+            "not-ready\nwhy paused orch-ana-mnist",
+            1,
+            "orch: gpu01: container orch-ana-mnist is paused. On the host: docker unpause orch-ana-mnist",
+        ),
+        (
+            "not-ready\nwhy engine Cannot connect to the Docker daemon at unix:///var/run/docker.sock.",
+            1,
+            "orch: gpu01: the Docker daemon does not run. As root there: systemctl start docker",
+        ),
+        ("not-ready\nwhy engine ", 1, "orch: gpu01: Docker does not answer: no answer within a minute"),
         ("busy", 75, "orch: gpu01: no free GPU for the run. See who holds what: orch gpu-status"),
         ("no-gpu\nwhy there is no GPU 7", 1, "orch: gpu01: no usable GPU: there is no GPU 7"),
         (
@@ -314,6 +327,31 @@ def test_words_that_make_no_sense(project: Path, words: tuple[str, ...], what: s
     said = train(project, *words, prepare=launched())
     assert (said.status, said.machines) == (2, {})
     assert what in said.err
+
+
+# exec, stop
+
+
+def test_exec_in_a_run_is_where_its_command_runs(project: Path) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        record = block(RUN, RUNNING).replace('"sub": ""', '"sub": "src/a b"')
+        machine.answer_facts(runs=f"{HEAD}\n{record}" if machine.host.name == "gpu01" else HEAD)
+        machine.answer("environment", out=f"answer there\nenvironment {CONTAINER.text()}\n")
+        machine.answer(re.compile("^docker exec"), Result(3, b"02.ckpt\n", b""))
+
+    said = call(project, "exec", "nightly", "--", "ls", "checkpoints", prepare=prepare)
+    (asked,) = said.machines["gpu01"].streamed
+    assert f"-w '/orch/runs/{RUN}/gpu01/work/src/a b' c0ffee env ORCH_RUN_DIR=" in str(asked)
+
+
+def test_stop_ends_the_others_when_one_word_is_wrong(project: Path) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        has_runs(machine)
+        machine.answer("stop", out=f"answer stopped\nstate {json.dumps({**RUNNING, 'state': 'stopped'})}\n")
+
+    said = call(project, "stop", "weekly", RUN, prepare=prepare)
+    assert (said.status, said.out) == (2, f"gpu01   {RUN}   stopped\n")
+    assert said.err == "orch: no run 'weekly' on gpu01, gpu02. See: orch ps -a\n"
 
 
 # The command line as such

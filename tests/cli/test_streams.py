@@ -1,4 +1,4 @@
-"""The program with streams that were closed, that nobody reads, that are full, or that can't write every letter."""
+"""The program with streams that were closed, that nobody reads, are full, or can't write every letter."""
 
 from __future__ import annotations
 

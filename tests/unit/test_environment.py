@@ -137,7 +137,7 @@ def fake_docker(folder: Path, text: str) -> Path:
 def test_a_stopped_container_is_started_and_waited_for(tmp_path: Path) -> None:
     bin = fake_docker(
         tmp_path / "bin",
-        f'case "$1" in inspect) [ -f {tmp_path}/up ] && echo true || echo false;; '
+        f'case "$1" in inspect) [ -f {tmp_path}/up ] && echo running || echo exited;; '
         f"start) touch {tmp_path}/up;; esac",
     )
     assert sh(CONTAINER, "orch_ready", bin).returncode == 0
@@ -147,4 +147,25 @@ def test_a_stopped_container_is_started_and_waited_for(tmp_path: Path) -> None:
 def test_a_container_that_is_gone_is_said(tmp_path: Path) -> None:
     bin = fake_docker(tmp_path / "bin", "echo 'Error: No such object: c0ffee' >&2; exit 1")
     done = sh(CONTAINER, "orch_ready", bin)
-    assert (done.returncode, done.stdout) == (1, "Error: No such object: c0ffee\n")
+    assert (done.returncode, done.stdout) == (1, "gone container orch-ana-mnist is gone\n")
+
+
+@pytest.mark.parametrize(
+    ("docker", "said"),
+    [
+        ("echo paused", "paused orch-ana-mnist\n"),
+        (
+            "echo 'Cannot connect to the Docker daemon' >&2; exit 1",
+            "engine Cannot connect to the Docker daemon\n",
+        ),
+        ("exec sleep 60", "engine \n"),
+        ('[ "$1" = start ] && { echo no space >&2; exit 1; }; echo exited', None),
+    ],
+)
+def test_what_keeps_commands_out_is_said(tmp_path: Path, docker: str, said: str | None) -> None:
+    bin = fake_docker(tmp_path / "bin", docker)
+    (bin / "timeout").write_text('#!/bin/sh\nshift\nexec /usr/bin/timeout 1 "$@"\n')  # nobody waits a minute
+    (bin / "timeout").chmod(0o755)
+    done = sh(CONTAINER, "orch_ready", bin)
+    expected = said or "gone container orch-ana-mnist does not start: no space\n"
+    assert (done.returncode, done.stdout) == (1, expected)

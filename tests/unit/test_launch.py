@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from orchestrator.container.engine import Environment
+from orchestrator.container.ready import NoEnvironment
 from orchestrator.errors import Busy, HostError
 from orchestrator.facts.question import ask
 from orchestrator.hosts.local import LocalMachine
 from orchestrator.inventory import Host, Settings
-from orchestrator.run.launch import Launched, NeedsBundle, NoEnvironment, Order, launch
+from orchestrator.run.launch import Launched, NeedsBundle, Order, launch
 from orchestrator.run.record import RUNS, Record, query
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.status import judge
