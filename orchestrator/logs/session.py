@@ -108,7 +108,8 @@ class Session:
                 inode, offset, size = line.decode("ascii", "replace").split(" ")
                 fresh = self.lines is None and int(offset) != self.position.offset
                 self.position = Position(inode, int(offset))
-                self.end = None if self.live else int(size)
+                if not self.live:
+                    self.end = int(size)
                 return fresh, data
             if self.anew:
                 break
@@ -118,8 +119,6 @@ class Session:
         """Return the next bytes of stdout; none when what the host said beside them decides."""
         while True:
             data = stream.read(_PIECE, timeout=_LOOK)
-            if data == b"":
-                stream.status()  # the last words on stderr may come after the end of stdout
             self._listen(stream.read_error())
             if data:
                 self._heard = time.monotonic()

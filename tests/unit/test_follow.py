@@ -88,7 +88,7 @@ def left_over(worker: Worker) -> list[str]:
             words = place.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:
             continue
-        if int(place.parent.name) != os.getpid() and "s a run/gpu01" in words:
+        if int(place.parent.name) != os.getpid() and str(worker.folder.parent.parent) in words:
             found.append(words)
     return found
 
@@ -352,3 +352,23 @@ def test_a_connection_that_fell_silent_counts_as_lost(
     following = follow(machine, worker, reconnect=reconnect, told=heard.append, sleep=lambda s: None)
     assert collected(following) == b"x"
     assert heard[0] == "here: connection lost, connecting again"
+
+
+class Early:
+    """A stream on which the end was said before the beginning of the log was read."""
+
+    def __init__(self, mark: str) -> None:
+        self.out, self.err = [f"{mark} at 1 0 5\nhello".encode()], f"{mark} ended 5\n".encode()
+
+    def read(self, size: int = 65536, timeout: float | None = None) -> bytes | None:
+        return self.out.pop() if self.out else None
+
+    def read_error(self) -> bytes:
+        said, self.err = self.err, b""
+        return said
+
+
+def test_an_end_that_is_heard_before_the_beginning_is_not_forgotten() -> None:
+    session = Session("/x", Position(), None, True)
+    assert b"".join(p.data for p in session.pieces(Early(session.mark))) == b"hello"  # type: ignore[arg-type]
+    assert session.complete
