@@ -369,6 +369,6 @@ class Early:
 
 
 def test_an_end_that_is_heard_before_the_beginning_is_not_forgotten() -> None:
-    session = Session("/x", Position(), None, True)
+    session = sessions.Session("/x", Position(), None, True)
     assert b"".join(p.data for p in session.pieces(Early(session.mark))) == b"hello"  # type: ignore[arg-type]
     assert session.complete
