@@ -162,4 +162,5 @@ def inventory(reached: str | None, engine: str, root: Path) -> str:
         f"# one host: this machine\n"
         f"here {place}\n\n"
         f"[all:vars]\nproject = demo\nengine = {engine}\nroot = {root}\n"
+        f"env = KERAS_HOME={root}/keras\n"
     )

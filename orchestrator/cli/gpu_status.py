@@ -107,7 +107,8 @@ def _screen(plain: bool) -> Iterator[Callable[[str], None]]:
     from rich.live import Live
     from rich.text import Text
 
-    with Live(console=Console(highlight=False), auto_refresh=False) as live:
+    # Left as it is, stdout still says whether it can show the bars' characters.
+    with Live(console=Console(highlight=False), auto_refresh=False, redirect_stdout=False) as live:
         yield lambda text: live.update(Text(text), refresh=True)
 
 

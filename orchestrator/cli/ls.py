@@ -68,10 +68,12 @@ def _row(host: str, item: Item) -> dict[str, Any]:
 def _print(rows: list[dict[str, Any]], hosts: list[str]) -> None:
     from orchestrator.cli.places import moment
     from orchestrator.logs.view import prefixes
+    from orchestrator.run.archive import SENT
     from orchestrator.units import size
 
     before = prefixes(hosts)
     for row in rows:
         count = "-" if row["size"] is None else size(row["size"])
         mark = {"dir": "/", "link": "@"}.get(row["kind"], "")
-        click.echo(f"{before[row['host']]}{count:>8}  {moment(row['mtime'])}  {row['name']}{mark}")
+        when = moment(row["mtime"]) if row["mtime"] > SENT else "sent"
+        click.echo(f"{before[row['host']]}{count:>8}  {when:16}  {row['name']}{mark}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from orchestrator.container.spec import SSH_PORT
 from orchestrator.doctor.check import Check, Examined, fail, ok, skip, version, warn
 from orchestrator.facts.disk import Disk
+from orchestrator.units import size
 
 OLDEST = (19, 3)
 """The Docker that brought --gpus, to be met by client and server both."""
@@ -65,9 +66,7 @@ def _room(seen: Examined) -> Iterator[Check]:
 
 def room(name: str, disk: Disk, least: int, wished: int, hint: str) -> Check:
     """Compare the room on a disk with what is needed and what is wished, in MiB."""
-    said = f"{disk.free_mb / 1024:.0f} GB free in {disk.path}"
-    if disk.free_mb < 10_000:
-        said = f"{disk.free_mb / 1024:.1f} GB free in {disk.path}"
+    said = f"{size(disk.free_mb * 2**20)} free in {disk.path}"
     if disk.free_mb < least:
         return fail(name, f"{said}: {least / 1000:g} GB are needed", hint)
     if disk.free_mb < wished:

@@ -14,6 +14,9 @@ from collections.abc import Iterable, Iterator
 EPOCH = 946_684_800
 """2000-01-01 UTC: the time of what has no content. zip can't hold years before 1980."""
 
+SENT = EPOCH + 10 * 366 * 86_400
+"""No file that was sent has a later time, and none that a run wrote an earlier one."""
+
 BLOCK = 512
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.container.identity import identity_of
-from orchestrator.errors import UsageError
+from orchestrator.errors import ConfigError, UsageError
 from orchestrator.inventory import Host
 from orchestrator.run.ids import check_name, new_id
 from orchestrator.run.launch import Order
@@ -90,11 +90,20 @@ def wanted_gpus(count: str, ids: str | None) -> str:
 
 
 def environment(host: Host, pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a run: those of the settings (venv: the container has its own), then --env.
+    """Return the variables of a run: those of the settings (venv: the container has its own), secrets, --env.
 
-    `K` alone takes the caller's value. Raises UsageError for a name that is none, or one that isn't set here.
+    `K` alone takes the caller's value. Raises UsageError for a name that is none, or one that isn't set here,
+    ConfigError for a secret that isn't.
     """
     env = dict(host.settings.env) if host.settings.engine == "venv" else {}
+    for name in host.settings.secret:
+        if name not in environ:
+            raise ConfigError(
+                f"secret {name} is not set here",
+                where=host.came_from("secret"),
+                hint=f"First: export {name}=...",
+            )
+        env[name] = environ[name]
     for pair in pairs:
         name, given, value = pair.partition("=")
         if not _NAME.match(name):

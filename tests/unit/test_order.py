@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import UsageError
+from orchestrator.errors import ConfigError, UsageError
 from orchestrator.inventory import Host, Settings
 from orchestrator.run.bundle import collect
 from orchestrator.run.launch import launch_line, script
@@ -53,6 +53,13 @@ def test_variables() -> None:
     for bad in ("MISSING", "1A=2", "A B=1", "=1"):
         with pytest.raises(UsageError):
             environment(HOST, [bad], here)
+
+
+def test_secrets_come_from_here_or_the_run_does_not_start() -> None:
+    host = Host("gpu01", "gpu01", settings=Settings(secret=("TOKEN",)), sources={"secret": "hosts.ini:4"})
+    assert environment(host, [], {"TOKEN": "t"}) == {"TOKEN": "t"}
+    with pytest.raises(ConfigError, match=r"hosts\.ini:4: secret TOKEN is not set here"):
+        environment(host, [], {})
 
 
 def test_the_settings_variables_are_given_where_no_container_holds_them() -> None:
