@@ -27,6 +27,7 @@ import time
 HEARTBEAT = 10.0  # seconds between two heartbeats in state.json
 GRACE = 30.0  # seconds from SIGTERM to SIGKILL, where launch.json names none
 SPARE = 16384  # bytes kept for the last word about a run on a full disk
+ENDING = "/run/orch/ending"  # made by the container's entrypoint when the container is told to stop
 OOM_COUNTERS = (
     ("memory", "memory.oom_control"),  # cgroup v1: `oom_kill N`, since Linux 4.13
     ("", "memory.events"),  # cgroup v2: `oom_kill N`
@@ -184,7 +185,12 @@ class Supervisor:
         if grace is None:
             grace = self.launch.get("grace", GRACE)
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + grace)
+        self.ask_group()
+
+    def ask_group(self):
+        """SIGTERM, and SIGCONT for a command that was halted: it hears nothing else."""
         self.tell_group(signal.SIGTERM)
+        self.tell_group(signal.SIGCONT)
 
     def tell_group(self, number):
         if self.child is not None:
@@ -232,7 +238,7 @@ class Supervisor:
             return self.not_started(error)
         self.state.write(state="running", child=self.child.pid, child_start=start_time(self.child.pid))
         if self.asked is not None:
-            self.tell_group(signal.SIGTERM)
+            self.ask_group()
         status = self.wait()
         return self.ended(status if status >= 0 else None, -status if status < 0 else None, kills)
 
@@ -279,7 +285,11 @@ class Supervisor:
         if stopped:
             self.sweep()
             state, cause = "stopped", dict(stop, kind="stopped")
-            cause.setdefault("by", "signal {} to the supervisor".format(self.asked))
+            ending = os.path.exists(ENDING)
+            cause.setdefault(
+                "by",
+                "the stop of its container" if ending else "signal {} to the supervisor".format(self.asked),
+            )
         elif code == 0:
             state, cause = "succeeded", {"kind": "exit", "code": 0}
         else:

@@ -15,6 +15,7 @@ from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script
 from orchestrator.inventory import Host
 from orchestrator.render import render, source
+from orchestrator.run.record import json_object
 from orchestrator.run.spec import RunSpec
 
 LAUNCH_DEADLINE = 300.0
@@ -110,7 +111,7 @@ def launch(machine: Machine, order: Order) -> Launched:
     how = answer["answer"]
     if how not in ("launched", "ended"):
         raise _refusal(how, answer.get("why", ""), machine.host, order)
-    state = json.loads(answer.get("state") or "{}")
+    state = json_object(answer.get("state"))
     if not state:
         raise HostError(
             "the supervisor did not start", where=host, details=answer.get("log"), hint=_NO_SUPERVISOR

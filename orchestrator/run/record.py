@@ -31,6 +31,7 @@ class Record:
     ground: Ground
     worker: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
+    stop: Mapping[str, Any] = field(default_factory=dict)  # who asked for its end, and why
     lock: str = "unknown"  # held | free | unreadable | unknown
     placed: float = 0.0  # when it was launched, by the host's clock
     size: int = 0  # bytes of training.log
@@ -93,8 +94,9 @@ def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
             folder=block["run"],
             spec=RunSpec.parse(json.loads(block["spec"])),
             ground=ground,
-            worker=json.loads(block.get("worker") or "{}"),
-            state=json.loads(block.get("state") or "{}"),
+            worker=json_object(block.get("worker")),
+            state=json_object(block.get("state")),
+            stop=json_object(block.get("stop")),
             lock=block.get("lock", "unknown"),
             placed=_number(block.get("placed")),
             size=int(_number(block.get("size"))),
@@ -103,6 +105,15 @@ def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
         )
     except (ValueError, KeyError):
         return None
+
+
+def json_object(text: str | None) -> dict[str, Any]:
+    """Return what a file that is replaced as a whole holds; nothing where something else is in it."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _number(text: str | None) -> float:
@@ -129,7 +140,8 @@ def query(
     """Return the values for RUNS.
 
     `root` may start with `~/`; `person`, `project` and `run` are slugs or ids, or `*`. With `since`, runs
-    that ended more than so many minutes ago are left out; `tail` is how many bytes of the log's end to bring.
+    that ended more than so many minutes ago are left out; `tail` is how many bytes of the log's end to bring,
+    of runs that live or of the one run that is asked for.
     """
     from orchestrator.container.identity import on_host
 

@@ -44,6 +44,9 @@ def judge(record: Record) -> Status:
     if not state:
         return _silent(record, started)
     lost = _lost(record)
+    if lost and record.stop:
+        cause = f"{describe({**record.stop, 'kind': 'stopped'})}; {lost}"
+        return Status("stopped", cause, 128 + signal.SIGTERM, inferred=True, started=started)
     if lost:
         return Status("lost", lost, inferred=True, started=started)
     return Status(state.get("state", "running"), _oddity(record), started=started)

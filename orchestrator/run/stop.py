@@ -14,7 +14,7 @@ from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, quote
 from orchestrator.render import render
 from orchestrator.run.launch import GRACE
-from orchestrator.run.record import Record
+from orchestrator.run.record import Record, json_object
 
 
 @dataclass(frozen=True)
@@ -44,4 +44,4 @@ def stop(machine: Machine, record: Record, *, by: str, why: str = "", grace: flo
     if answer.get("answer") not in ("stopped", "already", "lost"):
         why = answer.get("why") or result.complaint
         raise HostError(f"run {record.spec.run} could not be stopped: {why}", where=machine.host.name)
-    return Stopped(answer["answer"], json.loads(answer.get("state") or "{}"))
+    return Stopped(answer["answer"], json_object(answer.get("state")))

@@ -256,6 +256,12 @@ def test_a_log_one_may_not_read_is_said(machine: Here, worker: Worker) -> None:
         collected(follow(machine, worker))
 
 
+def test_a_log_that_was_removed_is_said(machine: Here, worker: Worker) -> None:
+    worker.end()
+    with pytest.raises(HostError, match="here: the log can't be read: somebody removed it"):
+        collected(follow(machine, worker))
+
+
 def test_a_run_that_is_gone_is_said(machine: Here, worker: Worker) -> None:
     shutil.rmtree(worker.folder)
     with pytest.raises(HostError, match="here: the log can't be read: the run is gone"):

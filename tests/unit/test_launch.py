@@ -82,8 +82,9 @@ class Place:
     def worker(self, run: str = "20261130-0214-run-0001") -> Path:
         return self.folder / "runs" / run / "gpu01"
 
-    def records(self) -> tuple[Record, ...]:
-        return ask(self.machine, RUNS, values=query(str(self.root), tail=1000, engine="")).of(RUNS)
+    def records(self, run: str = "*", since: int | None = None) -> tuple[Record, ...]:
+        values = query(str(self.root), run=run, since=since, tail=1000, engine="")
+        return ask(self.machine, RUNS, values=values).of(RUNS)
 
 
 @pytest.fixture
@@ -225,17 +226,65 @@ def test_a_run_whose_supervisor_was_killed_still_runs_and_can_be_stopped(place: 
     os.kill(record.state["pid"], 9)
     (record,) = place.records()
     assert judge(record).state == "running"
-    assert stop(place.machine, record, by="bob", grace=5).how == "lost"
+    assert stop(place.machine, record, by="bob", grace=5).how == "stopped"
     (record,) = place.records()
     status = judge(record)
-    assert (status.state, status.cause, status.inferred) == ("lost", "supervisor gone", True)
+    assert (status.state, status.cause, status.inferred) == ("stopped", "by bob; supervisor gone", True)
+    assert stop(place.machine, record, by="bob", grace=5).how == "lost"
+
+
+CLOSE = "import os, time; os.closerange(3, 256); print('closed', flush=True); time.sleep(60)"
+
+
+def test_a_command_that_closed_the_lock_outlives_its_supervisor_and_is_seen(place: Place) -> None:
+    place.launch("python3", "-c", CLOSE, watch=1)
+    (record,) = place.records()
+    os.kill(record.state["pid"], 9)
+    (record,) = place.records()
+    assert judge(record).state == "running"
+    assert stop(place.machine, record, by="bob", grace=5).how == "stopped"
+    (record,) = place.records()
+    assert judge(record).state == "stopped"
+
+
+@pytest.mark.parametrize("who", ["pid", "child"])
+def test_what_was_halted_can_be_stopped(place: Place, who: str) -> None:
+    place.launch("sleep", "60")
+    (record,) = place.records()
+    os.kill(record.state[who], 19)
+    assert stop(place.machine, record, by="bob", grace=5).how == "stopped"
+    (record,) = place.records()
+    assert (judge(record).state, record.state["signal"]) == ("stopped", 15)
+
+
+def test_what_ended_long_ago_is_left_out_and_what_lives_is_not(place: Place) -> None:
+    for number, argv in enumerate((("true",), ("sleep", "60"), ("sleep", "60"), ("true",)), 1):
+        place.launch(*argv, run=f"20261130-0214-run-000{number}", watch=1)
+    living, lost = (r.state for r in place.records() if not r.state.get("ended"))
+    os.kill(lost["pid"], 9)
+    os.kill(lost["child"], 9)
+    os.kill(living["pid"], 19)  # no heartbeat from here on
+    old = time.time() - 86_400
+    for file in (*place.folder.rglob("state.json"), *place.folder.rglob("worker.json")):
+        if "0004" not in str(file):
+            os.utime(file, (old, old))
+    assert [r.spec.run[-4:] for r in place.records(since=60)] == ["0002", "0004"]
+
+
+@pytest.mark.parametrize("name", ["state.json", "worker.json"])
+@pytest.mark.parametrize("text", ["", "garbage\n", "[]\n", '{"a": ', '"a"\n{}\n'])
+def test_a_record_that_was_written_over_is_still_listed(place: Place, name: str, text: str) -> None:
+    place.launch("true", watch=20)
+    (place.worker() / name).write_text(text)
+    (record,) = place.records()
+    judge(record)
 
 
 def test_the_log_and_progress_come_with_the_record(place: Place) -> None:
     place.launch(
         "sh", "-c", "echo first; printf 'a\\tb \\001\\n'; echo '{\"epoch\": 3}' > ../progress.jsonl", watch=20
     )
-    (record,) = place.records()
+    (record,) = place.records("20261130-0214-run-0001")
     assert record.tail == "first\na\tb \001"
     assert record.progress == '{"epoch": 3}'
     assert record.size == 12
