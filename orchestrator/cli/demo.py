@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shlex
@@ -116,11 +117,22 @@ def _play(stage: Stage, keep: bool, epochs: int, began: float) -> int:
     finally:
         if not keep:
             stage.orch("down", "--yes", "--hosts", "here")
+            remove_image()
     accuracies = re.findall(r"test accuracy ([01]\.\d+)", log)
     if status or not accuracies:
         return _failed(f"the training ended with {status}")
     click.echo(f"demo: test accuracy {accuracies[-1]}, {time.monotonic() - began:.0f} s in all")
     return OK if float(accuracies[-1]) >= GOOD else _failed(f"that is below {GOOD}")
+
+
+def remove_image() -> None:
+    """Remove the image that the deploy built, if it built one; the base stays."""
+    from orchestrator.container.identity import slug
+    from orchestrator.demo import run
+
+    built = run("docker", "image", "ls", "-q", f"orch/{slug(getpass.getuser())}-demo").stdout.split()
+    if built:
+        run("docker", "image", "rm", *built)
 
 
 def _failed(why: str) -> int:
