@@ -47,7 +47,7 @@ def _down(app: App, there: Place, to: Path, folder: bool, overwrite: bool) -> in
     import posixpath
 
     from orchestrator.cli.fetch import bring
-    from orchestrator.run.fetching import named, plan
+    from orchestrator.files.fetching import named, plan
 
     if to.is_dir() or folder:
         to /= posixpath.basename(posixpath.normpath(there.path).rstrip("/")) or there.machine.host.name
@@ -60,7 +60,7 @@ def _down(app: App, there: Place, to: Path, folder: bool, overwrite: bool) -> in
 def _up(app: App, source: Path, into: Place, overwrite: bool) -> int:
     from orchestrator.cli.places import counted, shown
     from orchestrator.cli.progress import bytes_sent
-    from orchestrator.run.sending import local, send
+    from orchestrator.files.sending import local, send
 
     what, host = local(source), into.machine.host.name
     with bytes_sent(f"{host}: sending", what.size) as told:

@@ -12,8 +12,8 @@ from orchestrator.cli.app import App, host_options, pass_app
 from orchestrator.errors import FAILED, OK
 
 if TYPE_CHECKING:
+    from orchestrator.files.fetching import Plan, Source
     from orchestrator.hosts.base import Machine
-    from orchestrator.run.fetching import Plan, Source
     from orchestrator.run.record import Record
 
 LARGEST = 5
@@ -81,7 +81,7 @@ def _hide_from_git(folder: Path) -> None:
 
 def _fetch(app: App, machine: Machine, record: Record, path: str, folder: Path, overwrite: bool) -> int:
     """Fetch from one worker; FAILED when something stays as it is here or did not come."""
-    from orchestrator.run.fetching import named, plan, written
+    from orchestrator.files.fetching import named, plan, written
 
     directory = record.directory
     if path:
@@ -99,7 +99,7 @@ def bring(app: App, machine: Machine, source: Source, chosen: Plan, folder: Path
     """Say what comes, bring it, and say what does not. Returns FAILED when anything is left out."""
     from orchestrator.cli.places import counted, shown
     from orchestrator.cli.progress import bytes_sent
-    from orchestrator.run.fetching import check_room, fetch
+    from orchestrator.files.fetching import check_room, fetch
 
     host = machine.host.name
     same = f" ({chosen.same} here already)" if chosen.same else ""

@@ -11,8 +11,8 @@ import click
 from orchestrator.cli.app import App, host_options, pass_app
 
 if TYPE_CHECKING:
+    from orchestrator.files.listing import Item
     from orchestrator.hosts.base import Machine
-    from orchestrator.run.listing import Item
 
 
 @click.command("ls")
@@ -47,7 +47,7 @@ def _items(machine: Machine, root: str) -> list[Item]:
     from dataclasses import replace
 
     from orchestrator.errors import HostError
-    from orchestrator.run.listing import WORDS, list_files
+    from orchestrator.files.listing import WORDS, list_files
 
     listing = list_files(machine, [(root, 1)]).roots[0]
     if listing.kind in WORDS:
@@ -67,8 +67,8 @@ def _row(host: str, item: Item) -> dict[str, Any]:
 
 def _print(rows: list[dict[str, Any]], hosts: list[str]) -> None:
     from orchestrator.cli.places import moment
+    from orchestrator.files.archive import SENT
     from orchestrator.logs.view import prefixes
-    from orchestrator.run.archive import SENT
     from orchestrator.units import size
 
     before = prefixes(hosts)

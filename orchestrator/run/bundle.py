@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.errors import OrchError
-from orchestrator.run.archive import TRAILER, gathered, member, padding, time_of
+from orchestrator.files.archive import TRAILER, gathered, member, padding, time_of
 from orchestrator.run.digests import PRIVATE_KEY, Digests, Unsteady, cache_folder
 from orchestrator.run.walk import Found, Kind, Walk, check_size, leave_out, walk
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection
+from orchestrator.files.pouring import answer, pour
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
 from orchestrator.run.bundle import Bundle
-from orchestrator.run.pouring import answer, pour
 from orchestrator.units import size
 
 _BLOCK = 4096  # bytes that a small file takes on most file systems

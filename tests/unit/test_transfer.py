@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import HostError, LostConnection, OrchError, UsageError
-from orchestrator.run import fetching
-from orchestrator.run.fetching import Wanted, check_room, fetch, named, plan, written
-from orchestrator.run.listing import Item, list_files, parse
-from orchestrator.run.sending import local, send
+from orchestrator.files import fetching
+from orchestrator.files.fetching import Wanted, check_room, fetch, named, plan, written
+from orchestrator.files.listing import Item, list_files, parse
+from orchestrator.files.sending import local, send
 from tests.unit.here import Here, HereStream
 
 BUSYBOX_TOOLS = (
@@ -396,10 +396,10 @@ def test_a_copy_that_is_cut_leaves_nothing(
     machine: Here, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(here / "d" / "a", "x" * 1000)
-    real = __import__("orchestrator.run.sending", fromlist=["_pieces"])._pieces
+    real = __import__("orchestrator.files.sending", fromlist=["_pieces"])._pieces
     for kept in (0, 100, 512, 1024, 2048, 2300):
         monkeypatch.setattr(
-            "orchestrator.run.sending._pieces", lambda *a, kept=kept: iter([b"".join(real(*a))[:kept]])
+            "orchestrator.files.sending._pieces", lambda *a, kept=kept: iter([b"".join(real(*a))[:kept]])
         )
         with pytest.raises(HostError, match="could not be written"):
             sent(machine, here / "d", "~/there/d")
@@ -423,7 +423,7 @@ def test_a_full_disk_is_said_before_and_meanwhile(
         sent(machine, here / "big", "~/there/big")
     real: Callable[..., object] = list_files
     monkeypatch.setattr(
-        "orchestrator.run.sending.list_files",
+        "orchestrator.files.sending.list_files",
         lambda *a, **k: __import__("dataclasses").replace(real(*a, **k), free=None),  # type: ignore[type-var]
     )
     with pytest.raises(HostError, match=r"here: no space left on device: 2\.0 MB needed, \d"):

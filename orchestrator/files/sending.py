@@ -11,13 +11,13 @@ from pathlib import Path
 
 from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection, OrchError, UsageError
+from orchestrator.files.archive import TRAILER, gathered, member, padding
+from orchestrator.files.listing import Answer, Item, kind_of, list_files
+from orchestrator.files.pouring import pour
+from orchestrator.files.receiving import PART
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
-from orchestrator.run.archive import TRAILER, gathered, member, padding
-from orchestrator.run.listing import Answer, Item, kind_of, list_files
-from orchestrator.run.pouring import pour
-from orchestrator.run.receiving import PART
 from orchestrator.units import size
 
 _CHUNK = 1 << 18

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection, OrchError
+from orchestrator.files.listing import WORDS, Item, list_files
+from orchestrator.files.receiving import Receiving, Wanted
 from orchestrator.hosts.base import Machine, Stream
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
-from orchestrator.run.listing import WORDS, Item, list_files
-from orchestrator.run.receiving import Receiving, Wanted
 from orchestrator.units import size
 
 _CHUNK = 1 << 18

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from orchestrator.errors import HostError, OrchError
-from orchestrator.run.listing import Item
+from orchestrator.files.listing import Item
 
 PART = ".orch-part-"
 """How the name of a file begins until it is whole."""
