@@ -42,7 +42,8 @@ def command(app: App, host: str | None, on_host: bool, stdin: bool, tty: bool, w
     line = entered(target, words, stdin=stdin or tty, tty=tty)
     from orchestrator.hosts.terminal import interact, local_terminal
 
-    with target.machine.stream(line, terminal=local_terminal() if tty else None) as stream:
+    terminal = local_terminal() if tty else None
+    with target.ending(), target.machine.stream(line, terminal=terminal) as stream:
         return interact(stream, stdin=stdin or tty, raw=tty)
 
 
@@ -51,8 +52,7 @@ def entered(target: Target, words: tuple[str, ...], *, stdin: bool, tty: bool) -
     from orchestrator.container.identity import on_host
     from orchestrator.hosts.command import Command, Raw
 
-    command = Command.of("env", *(f"{k}={v}" for k, v in target.env.items()), *words) if target.env else None
-    command = command or Command(words)
+    command = Command.of("env", *(f"{k}={v}" for k, v in target.variables.items()), *words)
     if target.environment:
         return target.environment.enter(command, workdir=target.folder, stdin=stdin, tty=tty)
     folder = on_host(target.folder or "~")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import io
@@ -74,9 +75,11 @@ class _NobodyReads(Exception):
 
 @contextlib.contextmanager
 def _told_to_run() -> Iterator[None]:
-    """Hide a closed pipe from click, which would end with 1 before `run` sees it."""
+    """Hide a closed pipe from click, and Ctrl-C: it would end with 1, and with two empty lines."""
     try:
         yield
+    except KeyboardInterrupt as error:
+        raise click.Abort from error
     except BrokenPipeError as error:
         raise _NobodyReads from error
 
@@ -181,9 +184,14 @@ def tell(error: OrchError) -> None:
 
 
 def main() -> NoReturn:
-    """Entry point of the console script."""
+    """Run the command line of this process, and end it."""
     _open_streams()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    atexit._run_exitfuncs()
+    for file in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            file.flush()
+    os._exit(code)  # threads may still wait for a host: the interpreter's own end would abort in some of them
 
 
 def _open_streams() -> None:

@@ -37,7 +37,7 @@ def command(app: App, on_host: bool, word: str | None, words: tuple[str, ...]) -
     tty = not words and sys.stdin.isatty()
     machine, line = _inside(target, words[1:] if words[:1] == ("--",) else words)
     try:
-        with machine.stream(line, terminal=local_terminal() if tty else None) as stream:
+        with target.ending(), machine.stream(line, terminal=local_terminal() if tty else None) as stream:
             return interact(stream, raw=tty)
     finally:
         if machine is not target.machine:
@@ -57,7 +57,7 @@ def _inside(target: Target, words: tuple[str, ...]) -> tuple[Machine, Command]:
             target, words or ("/bin/sh", "-c", shell.shell()), stdin=True, tty=True
         )
     folder = target.folder or environment.workspace
-    exports = (Raw(f"export {k}=" + Command.of(v).shell() + " &&") for k, v in target.env.items())
+    exports = (Raw(f"export {k}=" + Command.of(v).shell() + " &&") for k, v in target.variables.items())
     line = Command((*exports, Raw("cd"), folder, Raw("&&"), *(words or shell.words)))
     try:
         return _hop(target.machine, environment), line

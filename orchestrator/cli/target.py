@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
 from orchestrator.cli.runs import find_run, only_worker
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchError, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.container.engine import Environment
@@ -24,6 +27,26 @@ class Target:
     environment: Environment | None  # None: on the host itself
     folder: str | None = None  # as seen inside; None: where shells start
     env: dict[str, str] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: secrets.token_hex(8))  # in the environment of what runs there
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a command here finds in its environment."""
+        return {**self.env, "ORCH_EXEC_ID": self.token}
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Let Ctrl-C end the command there too: neither sshd nor the engine passes it on."""
+        from orchestrator.hosts.command import Script
+        from orchestrator.render import render
+
+        try:
+            yield
+        except KeyboardInterrupt:
+            with contextlib.suppress(OrchError):
+                text = render("run/end.sh.j2", token=self.token)
+                self.machine.run(Script("end", text), deadline=15)
+            raise
 
 
 def find_target(app: App, word: str | None, *, on_host: bool) -> Target:

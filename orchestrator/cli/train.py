@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, host_options, pass_app
-from orchestrator.errors import UsageError
+from orchestrator.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
+    from orchestrator.hosts.base import Machine
     from orchestrator.inventory import Host
     from orchestrator.run.bundle import Bundle
     from orchestrator.run.launch import Launched, Order
@@ -170,26 +171,39 @@ def _code_line(bundle: Bundle, new: bool | None) -> str:
 
 
 def _launch(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) -> int:
-    from orchestrator.container.ready import NoEnvironment
     from orchestrator.run import seen
-    from orchestrator.run.launch import NeedsBundle, launch
+    from orchestrator.run.launch import NeedsBundle
 
     machine = app.machine(host)
     new = False
     try:
-        try:
-            launched = launch(machine, order)
-        except NoEnvironment:
-            if not _offer_deploy(app, host):
-                raise
-            launched = launch(machine, order)
+        launched = _launched(app, machine, order)
     except NeedsBundle:
         new = True
         _upload(app, host, order, bundle)
-        launched = launch(machine, order)
+        launched = _launched(app, machine, order)
     seen.remember(seen.file(app.environ), order.spec)
     _tell(app, order, bundle, launched, new, manner)
     return _see(app, host, order, launched, manner)
+
+
+def _launched(app: App, machine: Machine, order: Order) -> Launched:
+    """Launch, after a deploy where one is missing and wanted."""
+    from orchestrator.container.ready import NoEnvironment
+    from orchestrator.run.launch import launch
+
+    try:
+        try:
+            return launch(machine, order)
+        except NoEnvironment:
+            if not _offer_deploy(app, machine.host):
+                raise
+            return launch(machine, order)
+    except KeyboardInterrupt:
+        where = machine.host.name
+        raise Interrupted(
+            f"run {order.spec.run} may have been started", where=where, hint=f"See: orch ps {where}"
+        ) from None
 
 
 def _offer_deploy(app: App, host: Host) -> bool:

@@ -273,6 +273,17 @@ def test_a_launch_that_is_cut_is_not_called_a_failure_of_the_run(project: Path) 
     assert said.err.endswith(" may have been started: orch ps gpu01\n")
 
 
+def test_ctrl_c_in_a_launch_names_the_run_that_may_live(project: Path) -> None:
+    def interrupted(asked: Any) -> Result:
+        raise KeyboardInterrupt
+
+    said = train(project, "-d", prepare=lambda m: m.answer("launch", interrupted))
+    assert (said.status, said.out) == (130, "")
+    assert re.fullmatch(
+        r"orch: gpu01: run \d{8}-\d{4}-run-\w{4} may have been started. See: orch ps gpu01\n", said.err
+    )
+
+
 def test_dry_run_prints_the_line_and_reaches_nothing(project: Path) -> None:
     said = train(project, "--dry-run", prepare=launched())
     assert said.status == 0

@@ -1,8 +1,9 @@
-"""The program with streams that were closed, that nobody reads, are full, or can't write every letter."""
+"""The program as a process: streams that were closed, that nobody reads or that are full, and Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,10 @@ EVERYTHING = (0, 1, 2)
 def here(tmp_path: Path) -> Path:
     (tmp_path / "hosts.ini").write_text("[größe大]\ngpu01\n")
     return tmp_path
+
+
+def environment(here: Path) -> dict[str, str]:
+    return {"HOME": str(here), "PYTHONPATH": os.getcwd(), "LANG": "C.UTF-8", "PATH": os.environ["PATH"]}
 
 
 def orch(here: Path, *words: str, close: tuple[int, ...] = (), env: dict[str, str] = {}, **more: Any) -> Any:
@@ -68,3 +73,39 @@ def test_what_the_locale_cannot_write_is_escaped(here: Path) -> None:
     done = orch(here, "hosts", env={"PYTHONIOENCODING": "latin-1"}, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "größe\\u5927" in done.stdout.decode("latin-1")
+
+
+def test_ctrl_c_ends_what_exec_started(here: Path) -> None:
+    """Neither sshd nor an engine passes it on."""
+    words = (
+        "exec",
+        "--inventory",
+        "local.ini",
+        "--on-host",
+        "here",
+        "--",
+        "sh",
+        "-c",
+        "sleep 60 & echo $!; wait",
+    )
+    (here / "local.ini").write_text("here ansible_connection=local\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", *words],
+        cwd=here,
+        env=environment(here),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    sleeping = process.stdout.readline().decode().strip()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == (b"", b"\n")
+    assert process.returncode == 130
+    assert not alive(sleeping)
+
+
+def alive(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "cmdline").read_bytes() != b""  # a zombie has none
+    except FileNotFoundError:
+        return False
