@@ -128,12 +128,18 @@ class App:
 
     def close(self, outcomes: Sequence[Outcome[Any]]) -> int:
         """Tell every failure in one line and return the exit code."""
-        from orchestrator.cli.main import tell
-
         for outcome in outcomes:
             if outcome.error:
                 tell(outcome.error)
         return exit_code(outcomes)
+
+
+def tell(error: OrchError) -> None:
+    """Say an error in one line, with the lines that explain it (a container's last words) before it."""
+    if error.details:
+        for line in error.details.rstrip().splitlines():
+            click.echo(f"  | {line}", err=True)
+    click.echo(f"orch: {error}", err=True)
 
 
 def exit_code(outcomes: Sequence[Outcome[Any]]) -> int:

@@ -35,7 +35,7 @@ def command(
       orch deploy --dry-run -v gpu01
     """
     from orchestrator.cli.asking import ask
-    from orchestrator.container.deploy import survey
+    from orchestrator.container.survey import survey
 
     chosen = app.changed(hosts, exclude)
     outcomes = app.each(chosen, lambda m: survey(m, app.cwd, app.environ, replace=replace))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def end_runs(app: App, machine: Machine, runs: Sequence[LiveRun], why: str) -> None:
     """Stop each run on this machine. One whose record is another account's is left to the engine's stop."""
     from orchestrator.cli.runs import read_records
-    from orchestrator.container.deploy import caller
+    from orchestrator.container.identity import caller
     from orchestrator.run.stop import stop
 
     for run in runs:

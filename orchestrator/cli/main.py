@@ -147,6 +147,8 @@ def run(argv: list[str], app: App | None = None) -> int:
         sys.stdout.flush()
         return outcome if isinstance(outcome, int) else OK
     except OrchError as error:
+        from orchestrator.cli.app import tell
+
         tell(error)
         return error.exit_code
     except click.ClickException as error:
@@ -173,14 +175,6 @@ def _silence(*files: TextIO) -> None:
         with contextlib.suppress(OSError, ValueError):  # not a real file, in a test
             os.dup2(nowhere, file.fileno())
     os.close(nowhere)
-
-
-def tell(error: OrchError) -> None:
-    """Say an error in one line, with the lines that explain it (a container's last words) before it."""
-    if error.details:
-        for line in error.details.rstrip().splitlines():
-            click.echo(f"  | {line}", err=True)
-    click.echo(f"orch: {error}", err=True)
 
 
 def main() -> NoReturn:

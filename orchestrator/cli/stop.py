@@ -7,8 +7,7 @@ import socket
 
 import click
 
-from orchestrator.cli.app import App, host_options, pass_app
-from orchestrator.cli.main import tell
+from orchestrator.cli.app import App, host_options, pass_app, tell
 from orchestrator.errors import FAILED, OK, OrchError
 
 

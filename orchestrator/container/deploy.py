@@ -1,18 +1,14 @@
-"""A deploy of one host, whatever engine it is by: planned in one exec, then carried out."""
+"""What a deploy of one host is, whatever engine it is by."""
 
 from __future__ import annotations
 
-import getpass
-import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from orchestrator.container.build import Told
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import identity_of
 from orchestrator.container.proof import Seen
 from orchestrator.facts.place import LiveRun
 from orchestrator.hosts.base import Machine
@@ -62,30 +58,6 @@ class Deploy(Protocol):
         """Do what is planned. Raises OrchError; the host then has what it had before."""
 
 
-def survey(machine: Machine, folder: Path, environ: Mapping[str, str], *, replace: bool = False) -> Deploy:
-    """Plan the deploy of a host for the project around `folder`, in one exec; nothing is changed.
-
-    Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
-    """
-    identity = identity_of(machine.host, folder)
-    if machine.host.settings.engine == "venv":
-        from orchestrator.container.venv import survey_venv
-
-        return survey_venv(machine, identity, environ)
-    from orchestrator.container.docker import survey_docker
-
-    return survey_docker(machine, identity, environ, replace=replace)
-
-
 def utc_now() -> str:
     """Return the time as records hold it: 2026-11-30T02:14:07Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def caller() -> str:
-    """Return who calls orch, and from where: `ana@laptop`."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        name = "unknown"
-    return f"{name}@{socket.gethostname()}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from orchestrator import __version__
 from orchestrator.container.build import Built, Told, build, look_at, pull
-from orchestrator.container.deploy import LOOK_DEADLINE, Ready, caller, utc_now
+from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import Identity, on_host
+from orchestrator.container.identity import Identity, caller, on_host
 from orchestrator.container.image import Recipe, recipe
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orchestrator.container.deploy import caller
 from orchestrator.container.docker import engine_command
-from orchestrator.container.identity import Identity, on_host
+from orchestrator.container.identity import Identity, caller, on_host
 from orchestrator.container.plan import check_ours
 from orchestrator.container.refusals import engine_error
 from orchestrator.errors import Busy

@@ -93,6 +93,15 @@ def person_of(host: Host) -> Person:
     return Person(name, slug(name))
 
 
+def caller() -> str:
+    """Return who calls orch, and from where: `ana@laptop`."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"
+
+
 def identity_of(host: Host, folder: Path) -> Identity:
     """Return whose and which project is meant on `host` when orch is called in `folder`."""
     top = top_folder(folder)

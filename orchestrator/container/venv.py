@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from orchestrator import __version__
 from orchestrator.container.build import Told, exports, follow
-from orchestrator.container.deploy import LOOK_DEADLINE, Ready, caller, utc_now
+from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import Identity, check_owner, on_host
+from orchestrator.container.identity import Identity, caller, check_owner, on_host
 from orchestrator.container.image import build_values
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.proof import Seen, check, look

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import paramiko
 from fabric import Connection
@@ -16,7 +16,6 @@ from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
 from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
-from orchestrator.hosts.gateways import Gateway
 from orchestrator.hosts.key_files import authorized_line
 from orchestrator.hosts.keys import Login, identities_for
 from orchestrator.hosts.limit import Limit
@@ -29,12 +28,17 @@ _OPEN_SECONDS = 30.0  # to open a channel and start a command on it
 _LONGEST_LINE = 100_000  # bytes; Linux takes 128 KiB in one argument (MAX_ARG_STRLEN)
 
 
+class Share(Protocol):
+    """A share in an open jump, given back by its end."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
 class SshMachine(Machine):
     """A host over SSH. `behind` is the jump that the connection goes through."""
 
-    def __init__(
-        self, host: Host, connection: Connection, login: Login, behind: Gateway | None = None
-    ) -> None:
+    def __init__(self, host: Host, connection: Connection, login: Login, behind: Share | None = None) -> None:
         self.host = host
         self._connection, self._login, self._behind = connection, login, behind
         self._transport = connection.transport  # a closed connection forgets it
