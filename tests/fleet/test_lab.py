@@ -190,9 +190,10 @@ def test_a_small_disk_gets_full(fleet: Fleet, gpu01: Host) -> None:
 
 
 def test_fill_refuses_a_path_that_is_no_disk_of_its_own(gpu01: Host) -> None:
+    before = gpu01.run("ls /tmp").stdout
     with pytest.raises(LabError):
         gpu01.fill("/tmp")
-    assert gpu01.run("ls /tmp").stdout == ""
+    assert gpu01.run("ls /tmp").stdout == before
 
 
 def test_containers_reach_each_other_s_published_ports(gpu01: Host, gpu02: Host) -> None:
