@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -100,7 +101,7 @@ def _every(seconds: float) -> str:
 @contextmanager
 def _screen(plain: bool) -> Iterator[Callable[[str], None]]:
     """Redraw in place on a terminal; elsewhere print one block after the other."""
-    if plain or not sys.stdout.isatty():
+    if plain or not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         yield lambda text: click.echo(text if plain else f"{text}\n")
         return
     from rich.console import Console

@@ -66,7 +66,6 @@ def follow_run(
     lines: int | None = None,
     live: bool = True,
     raw: bool = False,
-    detachable: bool = True,
 ) -> int:
     """Show all workers' logs until the run ends; return the run's exit status, 130 after Ctrl-C."""
     screen = Screen([w.record.host for w in found.workers], raw=raw)
@@ -76,8 +75,7 @@ def follow_run(
         screen.end()
     except KeyboardInterrupt:
         screen.end()
-        if detachable:
-            app.say(f"\nthe run goes on:   orch tail {found.called}      orch stop {found.called}")
+        app.say(f"\nthe run goes on:   orch tail {found.called}      orch stop {found.called}")
         return INTERRUPTED
     return report_end(app, _again(app, found)) if live else OK
 

@@ -252,7 +252,7 @@ def _see(app: App, host: Host, order: Order, launched: Launched, manner: Manner)
     from orchestrator.cli.tail import follow_run, report_end
 
     if manner.follows:
-        return follow_run(app, find_run(app, order.spec.run, [host.name]), detachable=not manner.wait)
+        return follow_run(app, find_run(app, order.spec.run, [host.name]))
     if launched.state.get("ended"):
         return report_end(app, find_run(app, order.spec.run, [host.name], tail=4000))
     return 0
