@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from orchestrator.container.engine import Environment
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.command import Command, Script, lasting
 from orchestrator.inventory import Host
@@ -95,3 +98,42 @@ class Here(Machine):
         raise AssertionError("not used")
 
     def close(self) -> None: ...
+
+
+def machine_of(shell: str, folder: Path, tools: Iterable[str]) -> Here:
+    """A host whose shell and tools are those of Debian, or of busybox alone: then it has these `tools`."""
+    home = folder / "home"
+    home.mkdir()
+    if shell != "busybox":
+        return Here(home, shell)
+    busybox = shutil.which("busybox")
+    assert busybox, "these tests need busybox"
+    own = folder / "tools"
+    own.mkdir()
+    for name in tools:
+        (own / name).symlink_to(busybox)
+    return Here(home, busybox, "sh", path=str(own))
+
+
+def venv_in(folder: Path, **more: Any) -> Environment:
+    """A deployed venv whose folder on the host is `folder`."""
+    place = str(folder)
+    return Environment(
+        engine="venv",
+        user="ana",
+        uid=os.getuid(),
+        gid=os.getgid(),
+        home=place,
+        dir=place,
+        place=place,
+        workspace=place,
+        env="e",
+        python="3",
+        person="ana",
+        project="p",
+        folder="f",
+        spec="s",
+        profile=f"{place}/profile.sh",
+        whole=f"{place}/whole",
+        **more,
+    )

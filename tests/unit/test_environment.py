@@ -3,13 +3,13 @@
 import os
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.container.engine import Environment
 from orchestrator.hosts.command import Command, Raw, Secret
+from tests.unit.here import venv_in
 
 CONTAINER = Environment(
     engine="docker",
@@ -36,16 +36,7 @@ CONTAINER = Environment(
 
 def venv(folder: Path) -> Environment:
     (folder / "profile.sh").write_text("GREETING='hello  there'; export GREETING\n")
-    profile, whole = str(folder / "profile.sh"), str(folder / "whole")
-    return replace(
-        CONTAINER,
-        engine="venv",
-        container=None,
-        dir=str(folder),
-        place=str(folder),
-        profile=profile,
-        whole=whole,
-    )
+    return venv_in(folder)
 
 
 def test_it_survives_the_way_through_json() -> None:

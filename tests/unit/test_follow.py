@@ -17,24 +17,17 @@ from orchestrator.errors import HostError, LostConnection, NotPermitted, Unreach
 from orchestrator.logs import session as sessions
 from orchestrator.logs.follow import Following
 from orchestrator.logs.session import Piece, Position
-from tests.unit.here import Here, HereStream
+from tests.unit.here import Here, HereStream, machine_of
 
 BUSYBOX_TOOLS = ("cat", "find", "sh", "sleep", "stat", "tail", "true", "wc")
 
 
 @pytest.fixture(params=["dash", "busybox"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Here:
-    """A host whose shell and tools are those of Debian, or of busybox alone."""
-    if request.param != "busybox":
-        return Here(tmp_path, request.param)
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    busybox = shutil.which("busybox")
-    assert busybox, "these tests need busybox"
-    for name in BUSYBOX_TOOLS:
-        (tools / name).symlink_to(busybox)
-    (tools / "flock").symlink_to(shutil.which("flock") or "")
-    return Here(tmp_path, busybox, "sh", path=str(tools))
+    made = machine_of(request.param, tmp_path, BUSYBOX_TOOLS)
+    if request.param == "busybox":
+        (tmp_path / "tools" / "flock").symlink_to(shutil.which("flock") or "")
+    return made
 
 
 class Worker:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from orchestrator.container.engine import Environment
 from orchestrator.container.ready import NoEnvironment
 from orchestrator.errors import Busy, HostError
 from orchestrator.facts.question import ask
@@ -24,6 +23,7 @@ from orchestrator.run.record import RUNS, Record, query
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.status import judge
 from orchestrator.run.stop import stop
+from tests.unit.here import venv_in
 
 GPUS = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
 IDLE = "0, GPU-aaaa, 3\n1, GPU-bbbb, 3\n2, GPU-cccc, 3\n"
@@ -44,26 +44,7 @@ class Place:
         self.runs: list[str] = []
 
     def deploy(self, *, gpus: tuple[str, ...] = (), path: str = os.environ["PATH"]) -> None:
-        place = str(self.folder)
-        environment = Environment(
-            engine="venv",
-            user="ana",
-            uid=os.getuid(),
-            gid=os.getgid(),
-            home=place,
-            dir=place,
-            place=place,
-            workspace=place,
-            env="e",
-            python="3",
-            person="ana",
-            project="p",
-            folder="f",
-            spec="s",
-            gpus=gpus,
-            profile=f"{place}/profile.sh",
-            whole=f"{place}/whole",
-        )
+        environment = venv_in(self.folder, gpus=gpus)
         (self.folder / "environment.json").write_text(environment.text() + "\n")
         (self.folder / "environment.sh").write_text(environment.script())
         (self.folder / "profile.sh").write_text(f"PATH='{path}'; export PATH\n")

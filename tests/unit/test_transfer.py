@@ -18,9 +18,9 @@ from orchestrator.files import fetching
 from orchestrator.files.fetching import Wanted, check_room, fetch, named, plan, written
 from orchestrator.files.listing import Item, list_files, parse
 from orchestrator.files.sending import local, send
-from tests.unit.here import Here, HereStream
+from tests.unit.here import Here, HereStream, machine_of
 
-BUSYBOX_TOOLS = (
+BUSYBOX_TOOLS = [
     "awk",
     "chown",
     "df",
@@ -35,24 +35,13 @@ BUSYBOX_TOOLS = (
     "tar",
     "tr",
     "xargs",
-)
+]
 ODD = ("-rf", "new\nline", "it's", "é", "a b", os.fsdecode(b"latin\xe9"), "x" * 200)
 
 
 @pytest.fixture(params=["dash", "busybox"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Here:
-    """A host whose shell and tools are those of Debian, or of busybox alone."""
-    home = tmp_path / "home"
-    home.mkdir()
-    if request.param != "busybox":
-        return Here(home, request.param)
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    busybox = shutil.which("busybox")
-    assert busybox, "these tests need busybox"
-    for name in BUSYBOX_TOOLS:
-        (tools / name).symlink_to(busybox)
-    return Here(home, busybox, "sh", path=str(tools))
+    return machine_of(request.param, tmp_path, BUSYBOX_TOOLS)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -16,9 +15,9 @@ import pytest
 from orchestrator.errors import HostError, LostConnection
 from orchestrator.run.bundle import Bundle, Changed, collect
 from orchestrator.run.upload import upload
-from tests.unit.here import Here, HereStream
+from tests.unit.here import Here, HereStream, machine_of
 
-BUSYBOX_TOOLS = (
+BUSYBOX_TOOLS = [
     "awk",
     "df",
     "echo",
@@ -32,7 +31,7 @@ BUSYBOX_TOOLS = (
     "tar",
     "timeout",
     "tr",
-)
+]
 PLACE = "~/.orch/ana/it's mnist"
 
 
@@ -50,18 +49,7 @@ def bundle(tmp_path: Path) -> Bundle:
 
 @pytest.fixture(params=["sh", "dash", "busybox"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Here:
-    """A host whose shell and tools are those of Debian, or of busybox alone."""
-    home = tmp_path / "home"
-    home.mkdir()
-    if request.param != "busybox":
-        return Here(home, request.param)
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    busybox = shutil.which("busybox")
-    assert busybox, "these tests need busybox"
-    for name in BUSYBOX_TOOLS:
-        (tools / name).symlink_to(busybox)
-    return Here(home, busybox, "sh", path=str(tools))
+    return machine_of(request.param, tmp_path, BUSYBOX_TOOLS)
 
 
 def bundles(machine: Here) -> Path:
