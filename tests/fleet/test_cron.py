@@ -146,7 +146,7 @@ def test_entries_fire_alone_and_silently_and_a_failure_is_one_line_of_mail(cron:
     (bad / "hosts.ini").write_text("here ansible_conection=local\n")
 
     state = cron.folder / "state/orch/schedule"
-    until(lambda: (cron.folder / "env").exists() or (state / "good.json").exists(), 75, "cron fires")
+    until(lambda: (cron.folder / "env").exists() or (state / "good.json").exists(), 150, "cron fires")
     assert not (state / "good.json").exists(), (state / "good.log").read_text()
     until((cron.folder / "mail").exists, 10, "cron mails")
     busy = cron.run(ORCH, "schedule", "run", "good", cwd=Path("/"), code=75)
