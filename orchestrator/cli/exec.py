@@ -49,8 +49,7 @@ def command(app: App, host: str | None, on_host: bool, stdin: bool, tty: bool, w
 
 def entered(target: Target, words: tuple[str, ...], *, stdin: bool, tty: bool) -> Command:
     """Return the command line for the host that runs `words` where the target is."""
-    from orchestrator.container.identity import on_host
-    from orchestrator.hosts.command import Command, Raw
+    from orchestrator.hosts.command import Command, Raw, on_host
 
     command = Command.of("env", *(f"{k}={v}" for k, v in target.variables.items()), *words)
     if target.environment:

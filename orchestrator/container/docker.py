@@ -9,7 +9,7 @@ from orchestrator import __version__
 from orchestrator.container.build import Built, Told, build, look_at, pull
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import Identity, caller, on_host
+from orchestrator.container.identity import Identity, caller
 from orchestrator.container.image import Recipe, recipe
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan
@@ -26,7 +26,7 @@ from orchestrator.facts.place import PLACE, LiveRun
 from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Command
+from orchestrator.hosts.command import Command, on_host
 from orchestrator.inventory import Host
 
 
@@ -160,7 +160,7 @@ def survey_docker(
     Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
     """
     host = machine.host
-    inputs, engine = read_inputs(host, environ), engine_command(host)
+    inputs, engine = read_inputs(host, environ), host.settings.engine_command
     facts = ask_facts(machine, identity, inputs)
     check_engine(host, facts)
     wanted = recipe(base_image(host, facts.gpus), host.settings, inputs)
@@ -170,18 +170,13 @@ def survey_docker(
     return DockerDeploy(host, identity, inputs, facts, plan, engine)
 
 
-def engine_command(host: Host) -> tuple[str, ...]:
-    """Return the words that call the container engine on a host."""
-    return host.settings.engine_command or ("docker",)
-
-
 def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
     """Ask all that a plan needs to know of a host, in one exec."""
     host = machine.host
     values = {
         "root": host.settings.root,
         "engine": host.settings.engine,
-        "docker": engine_command(host),
+        "docker": host.settings.engine_command,
         "images": _images(host, identity, inputs),
         "place": on_host(identity.place(host)).text,
         "volumes": [(v.source, on_host(v.source).text) for v in host.settings.volumes],

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orchestrator.container.docker import engine_command
-from orchestrator.container.identity import Identity, caller, on_host
+from orchestrator.container.identity import Identity, caller
 from orchestrator.container.plan import check_ours
 from orchestrator.container.refusals import engine_error
 from orchestrator.errors import Busy
@@ -14,7 +13,7 @@ from orchestrator.facts.docker import DOCKER, Container, DockerReport
 from orchestrator.facts.place import PLACE, LiveRun, PlaceReport
 from orchestrator.facts.question import ask
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Script
+from orchestrator.hosts.command import Script, on_host
 from orchestrator.inventory import Host
 from orchestrator.render import render
 
@@ -50,7 +49,8 @@ class Down:
 def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) -> Down:
     """Ask in one exec what there is. Raises Busy when a run lives and `replace` is not given."""
     host = machine.host
-    values = {"docker": engine_command(host), "place": on_host(identity.place(host)).text, "volumes": []}
+    place_word = on_host(identity.place(host)).text
+    values = {"docker": host.settings.engine_command, "place": place_word, "volumes": []}
     answers = ask(machine, DOCKER, PLACE, values=values)
     docker, place = answers.of(DOCKER), answers.of(PLACE)
     if docker.trouble and host.settings.engine != "venv":
@@ -83,7 +83,7 @@ def take_down(machine: Machine, down: Down) -> None:
     """Stop and remove. Raises HostError with the engine's words when something is still there."""
     text = render(
         "container/down.sh.j2",
-        engine=engine_command(down.host),
+        engine=down.host.settings.engine_command,
         place=down.place.path,
         containers=[c.id for c in down.containers],
         by=caller(),

@@ -80,24 +80,20 @@ class Environment:
         command: Command,
         *,
         workdir: str | None = None,
-        detach: bool = False,
         stdin: bool = False,
         tty: bool = False,
     ) -> Command:
         """Return the command line for the host that runs `command` inside, in `workdir` (as seen inside)."""
         folder = workdir or self.workspace
         if self.engine == "venv":
-            return self._in_venv(command, folder, detach)
-        flags = [f for f, wanted in (("-d", detach), ("-i", stdin), ("-t", tty)) if wanted]
+            return self._in_venv(command, folder)
+        flags = [f for f, wanted in (("-i", stdin), ("-t", tty)) if wanted]
         words = (*self.command, "exec", *flags, "-u", f"{self.uid}:{self.gid}", "-w", folder)
         return Command((*words, self.container or self.name or "", *_plain(command)))
 
-    def _in_venv(self, command: Command, folder: str, detach: bool) -> Command:
+    def _in_venv(self, command: Command, folder: str) -> Command:
         inner = Command((Raw("cd"), folder, Raw("&& ."), self.profile or "", Raw("&& exec"), *command.words))
-        line = _plain(Command((Raw(inner.shell()),)))
-        if not detach:
-            return Command(line)
-        return Command(("nohup", "setsid", *line, Raw("</dev/null >/dev/null 2>&1 &")))
+        return Command(_plain(Command((Raw(inner.shell()),))))
 
 
 def _plain(command: Command) -> tuple[Word, ...]:

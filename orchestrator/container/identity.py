@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import Refused, UsageError
-from orchestrator.hosts.command import Raw, quote
 from orchestrator.inventory import Host
 
 SLUG_LENGTH = 32
@@ -132,10 +131,3 @@ def check_owner(identity: Identity, recorded: Mapping[str, str], *, where: str) 
             where=where,
             hint="Set `project` in the hosts.ini of one of them to another name.",
         )
-
-
-def on_host(path: str) -> Raw:
-    """Return a path as a word for a shell on the host: `~/` becomes the account's home there."""
-    if path == "~" or path.startswith("~/"):
-        return Raw('"$HOME"' + (quote(path[1:]) if path[1:] else ""))
-    return Raw(quote(path))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import on_host
 from orchestrator.container.refusals import engine_error
 from orchestrator.container.start import answers
 from orchestrator.errors import HostError, OrchError, Refused
 from orchestrator.facts.docker import explain
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Script
+from orchestrator.hosts.command import Script, on_host
 from orchestrator.inventory import Host
 from orchestrator.render import render
 

@@ -9,7 +9,7 @@ from orchestrator import __version__
 from orchestrator.container.build import Told, exports, follow
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import Identity, caller, check_owner, on_host
+from orchestrator.container.identity import Identity, caller, check_owner
 from orchestrator.container.image import build_values
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.proof import Seen, check, look
@@ -21,7 +21,7 @@ from orchestrator.facts.place import PLACE, LiveRun, PlaceReport
 from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM, SystemReport
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Command, Script
+from orchestrator.hosts.command import Command, Script, on_host
 from orchestrator.inventory import Host
 from orchestrator.render import digest, render, source
 from orchestrator.units import size

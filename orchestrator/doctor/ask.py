@@ -13,21 +13,21 @@ from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM
 from orchestrator.facts.tag import TAG
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import path_word
+from orchestrator.hosts.command import on_host
 
 
 def look(machine: Machine, container: str | None) -> Examined:
     """Ask a host. `container` is the name of the caller's own, which may hold the port it wants."""
     host, settings = machine.host, machine.host.settings
-    engine = settings.engine_command or ("docker",)
+    engine = settings.engine_command
     plain = f"tensorflow/tensorflow:{settings.tensorflow or TENSORFLOW}"
     values = {
         "root": settings.root,
         "engine": settings.engine,
         "docker": engine,
         "images": [settings.image] if settings.image else [plain, f"{plain}-gpu"],
-        "place": path_word(settings.root).text,
-        "volumes": [(v.source, path_word(v.source).text) for v in settings.volumes],
+        "place": on_host(settings.root).text,
+        "volumes": [(v.source, on_host(v.source).text) for v in settings.volumes],
         "host": host.name,
     }
     before = time.time()

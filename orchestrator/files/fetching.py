@@ -13,12 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection, OrchError
 from orchestrator.files.listing import WORDS, Item, list_files
 from orchestrator.files.receiving import Receiving, Wanted
 from orchestrator.hosts.base import Machine, Stream
-from orchestrator.hosts.command import Script
+from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render
 from orchestrator.units import size
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Script
+from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render
 
 DEADLINE = 300.0

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection, OrchError, UsageError
 from orchestrator.files.archive import TRAILER, gathered, member, padding
 from orchestrator.files.listing import Answer, Item, kind_of, list_files
 from orchestrator.files.pouring import pour
 from orchestrator.files.receiving import PART
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Script
+from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render
 from orchestrator.units import size
 

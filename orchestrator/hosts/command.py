@@ -54,7 +54,7 @@ def show(word: Word) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    """Words for a POSIX shell, or several commands joined by an operator."""
+    """Words for a POSIX shell."""
 
     words: tuple[Word, ...]
 
@@ -63,23 +63,12 @@ class Command:
         """Make a command of its words: `Command.of("docker", "ps", "-q")`."""
         return cls(words)
 
-    def __add__(self, more: Iterable[Word]) -> Command:
-        return Command((*self.words, *more))
-
     def shell(self) -> str:
         """Return the line for a POSIX shell, secrets revealed."""
         return " ".join(quote(w) for w in self.words)
 
     def __str__(self) -> str:
         return " ".join(show(w) for w in self.words)
-
-
-def joined(operator: str, commands: Iterable[Command]) -> Command:
-    """Join commands by `&&`, `||`, `;` or `|`."""
-    words: list[Word] = []
-    for command in commands:
-        words += [Raw(operator), *command.words] if words else command.words
-    return Command(tuple(words))
 
 
 @dataclass(frozen=True)
@@ -121,7 +110,7 @@ def framed(script: Script) -> Frame:
 
 def on_path(folders: Iterable[str], script: Script) -> Script:
     """Put folders of the host in front of PATH for a script."""
-    front = ":".join(path_word(f).text for f in folders)
+    front = ":".join(on_host(f).text for f in folders)
     return Script(script.name, f"PATH={front}:$PATH; export PATH\n{script.text}") if front else script
 
 
@@ -135,11 +124,11 @@ def lasting(command: Command | Script) -> Script:
     return Script("stream", f"trap : INT QUIT; ( {command.shell()} ); exit")
 
 
-def path_word(path: str) -> Raw:
-    """Return a path of a host as one shell word; a leading `~/` is the account's home."""
-    if path == "~":
-        return Raw('"$HOME"')
-    return Raw('"$HOME"/' + shlex.quote(path[2:])) if path.startswith("~/") else Raw(shlex.quote(path))
+def on_host(path: str) -> Raw:
+    """Return a path as a word for a shell on the host: `~/` becomes the account's home there."""
+    if path == "~" or path.startswith("~/"):
+        return Raw('"$HOME"' + (quote(path[1:]) if path[1:] else ""))
+    return Raw(quote(path))
 
 
 def for_any_shell(command: Command | Script) -> str:

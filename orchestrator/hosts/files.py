@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.base import Machine, Stream
-from orchestrator.hosts.command import Script, path_word
+from orchestrator.hosts.command import Script, on_host
 
 _PIECE = 1 << 18
 
@@ -46,7 +46,7 @@ def _measurable(data: bytes | BinaryIO) -> Iterator[BinaryIO]:
 
 def _put_script(path: str, size: int, mode: int) -> Script:
     """Take stdin into a part file; only one of the right size gets the name, so a cut leaves nothing."""
-    target = path_word(path).text
+    target = on_host(path).text
     part = f"{target}.{secrets.token_hex(4)}.part"
     return Script(
         "put",
@@ -70,7 +70,7 @@ def _send(stream: Stream, source: BinaryIO, size: int) -> LostConnection | None:
 
 def get(machine: Machine, path: str, into: BinaryIO) -> None:
     """Copy a host's file into `into`. Raises HostError when it can't be read whole."""
-    target = path_word(path).text
+    target = on_host(path).text
     with machine.stream(Script("get", f"LC_ALL=C; export LC_ALL; exec cat < {target}")) as stream:
         stream.close_stdin()
         while piece := stream.read():

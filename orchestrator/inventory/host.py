@@ -26,7 +26,7 @@ class Settings:
     engine: str = (
         "docker"  # docker | venv (podman, host, apptainer, auto: recognised, refused until they exist)
     )
-    engine_command: tuple[str, ...] = ()
+    engine_command: tuple[str, ...] = ("docker",)
     activate: str | None = None
     python: str | None = None
     image: str | None = (
@@ -51,7 +51,7 @@ class Settings:
     shm_size: str = "8g"
     memory: str | None = None
     cpus: str | None = None
-    container_user: str | None = None  # None: design.md's "Who is who"; `root` is an explicit choice
+    container_user: str | None = None  # None: the account's own name and uid, `orch` for root's
     authorized_keys: tuple[str, ...] = ()  # local files or key lines
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     env_file: str | None = None

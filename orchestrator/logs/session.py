@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.base import Machine, Stream
-from orchestrator.hosts.command import Script
+from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render
 
 SILENCE = 35.0

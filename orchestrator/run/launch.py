@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.container.identity import on_host
 from orchestrator.container.ready import no_environment
 from orchestrator.container.start import answers
 from orchestrator.errors import Busy, HostError, LostConnection, OrchError
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Command, Raw, Script
+from orchestrator.hosts.command import Command, Raw, Script, on_host
 from orchestrator.inventory import Host
 from orchestrator.render import render, source
 from orchestrator.run.record import json_object

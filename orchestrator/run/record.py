@@ -143,7 +143,7 @@ def query(
     that ended more than so many minutes ago are left out; `tail` is how many bytes of the log's end to bring,
     of runs that live or of the one run that is asked for.
     """
-    from orchestrator.container.identity import on_host
+    from orchestrator.hosts.command import on_host
 
     return {
         "root": on_host(root).text,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-from orchestrator.container.identity import on_host
 from orchestrator.errors import HostError, LostConnection
 from orchestrator.files.pouring import answer, pour
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Script
+from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render
 from orchestrator.run.bundle import Bundle
 from orchestrator.units import size
@@ -28,11 +27,14 @@ def upload(
     """
     token = secrets.token_hex(8)
     end = f".orch-end-{token}"
-    with machine.stream(_script(place, bundle, token, end)) as stream:
-        said = answer(stream)
-        if said == "go":
-            said = pour(stream, bundle.tar(end), told)
-        words = stream.read_error().decode("utf-8", "replace").strip()
+    try:
+        with machine.stream(_script(place, bundle, token, end)) as stream:
+            said = answer(stream)
+            if said == "go":
+                said = pour(stream, bundle.tar(end), told)
+            words = stream.read_error().decode("utf-8", "replace").strip()
+    except LostConnection as error:
+        raise _cut_off(error.message, machine.host.name) from error
     _judge(said, words, machine.host.name, f"{place}/bundles", bundle)
 
 
@@ -63,4 +65,9 @@ def _judge(said: str, words: str, host: str, place: str, bundle: Bundle) -> None
         )
     if how == "failed":
         raise HostError(f"the code could not be placed in {place}: {rest}", where=host)
-    raise LostConnection(f"the upload of the code was cut off{f': {words}' if words else ''}", where=host)
+    raise _cut_off(words, host)
+
+
+def _cut_off(words: str, host: str) -> LostConnection:
+    message = f"the upload of the code was cut off{f': {words}' if words else ''}"
+    return LostConnection(message, where=host, hint="Nothing was started: try again.")

@@ -18,10 +18,9 @@ from orchestrator.hosts.command import (
     Secret,
     for_any_shell,
     framed,
-    joined,
     lasting,
+    on_host,
     on_path,
-    path_word,
 )
 
 POSIX = [s for s in (["dash"], ["busybox", "sh"], ["bash", "--posix"]) if shutil.which(s[0])] or [["sh"]]
@@ -69,17 +68,11 @@ def test_a_secret_is_told_to_the_host_only() -> None:
     assert "hunter2" not in repr(command)
 
 
-def test_commands_are_joined() -> None:
-    assert str(joined("&&", [Command.of("a", "b c"), Command.of("d")])) == "a 'b c' && d"
-    more = ["b"]
-    assert (Command.of("a") + more).words == ("a", "b")
-
-
 @pytest.mark.parametrize(
-    ("path", "word"), [("~", '"$HOME"'), ("~/a b", "\"$HOME\"/'a b'"), ("/a b", "'/a b'"), ("~x/y", "'~x/y'")]
+    ("path", "word"), [("~", '"$HOME"'), ("~/a b", "\"$HOME\"'/a b'"), ("/a b", "'/a b'"), ("~x/y", "'~x/y'")]
 )
 def test_a_path_may_begin_at_home(path: str, word: str) -> None:
-    assert path_word(path).text == word
+    assert on_host(path).text == word
 
 
 def test_folders_come_before_path() -> None:

@@ -53,8 +53,8 @@ def test_a_newer_record_is_read_and_a_broken_one_is_not() -> None:
 
 
 def test_a_command_enters_by_exec() -> None:
-    line = CONTAINER.enter(Command.of("python3", "a b.py"), workdir="/orch/runs/x", detach=True)
-    assert str(line) == "docker exec -d -u 1001:1002 -w /orch/runs/x c0ffee python3 'a b.py'"
+    line = CONTAINER.enter(Command.of("python3", "a b.py"), workdir="/orch/runs/x")
+    assert str(line) == "docker exec -u 1001:1002 -w /orch/runs/x c0ffee python3 'a b.py'"
     line = CONTAINER.enter(Command.of("bash"), stdin=True, tty=True)
     assert str(line) == "docker exec -i -t -u 1001:1002 -w /workspace c0ffee bash"
 

@@ -11,7 +11,6 @@ from orchestrator.container.identity import (
     Project,
     check_owner,
     identity_of,
-    on_host,
     slug,
     top_folder,
 )
@@ -105,10 +104,3 @@ def test_another_folder_of_the_same_name_is_refused(tmp_path: Path) -> None:
 def test_the_same_project_on_another_laptop_is_no_collision(tmp_path: Path) -> None:
     recorded = {"person": "ana", "project": "mnist", "folder": f"other-laptop:{tmp_path}"}
     check_owner(identity(tmp_path / "x"), recorded, where="gpu01")
-
-
-@pytest.mark.parametrize(
-    ("path", "word"), [("~/a b", "\"$HOME\"'/a b'"), ("~", '"$HOME"'), ("/x", "/x"), ("~bob/x", "'~bob/x'")]
-)
-def test_a_path_on_the_host_is_a_shell_word(path: str, word: str) -> None:
-    assert on_host(path).text == word
