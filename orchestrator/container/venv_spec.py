@@ -16,6 +16,7 @@ from orchestrator.render import digest
 
 PYTHONS = (
     # (TensorFlow from, oldest Python, newest Python), as their wheels on PyPI are
+    ((2, 21), (3, 10), (3, 13)),
     ((2, 20), (3, 9), (3, 13)),
     ((2, 16), (3, 9), (3, 12)),
     ((2, 14), (3, 9), (3, 11)),
@@ -93,12 +94,22 @@ def choose(host: Host, system: SystemReport) -> tuple[str, Python]:
         found = [p for p in usable if oldest <= p.version[:2] <= newest]
         if found:
             return version, max(found, key=lambda p: p.version)
+    raise _no_python(host, system, [wish] if wish else [TENSORFLOW, NEWEST])
+
+
+def _no_python(host: Host, system: SystemReport, versions: Sequence[str]) -> HostError:
+    """Return the error that says which Pythons would do, and the nearest way to one."""
+    spans = [span(version) for version in versions]
+    lame = [p for p in system.pythons if any(low <= p.version[:2] <= high for low, high in spans)]
+    wanted = " or ".join(f"{low[0]}.{low[1]} to {high[0]}.{high[1]}" for low, high in spans)
     there = ", ".join(".".join(map(str, p.version)) for p in system.pythons) or "none"
-    raise HostError(
-        f"no Python here can run TensorFlow {wish or NEWEST} in a venv (found: {there})",
-        where=host.name,
-        hint="Install python3 with its venv module (Debian: python3-venv), or set `python`.",
-    )
+    why = f"it needs Python {wanted} (found: {there})"
+    hint = "Install one there (no root needed: uv python install 3.10), or name it: python = PATH."
+    if lame:
+        why = f"{lame[0].path} can't make one, it has no ensurepip or no ssl (found: {there})"
+        hint = f"As root there: apt-get install python{lame[0].version[0]}.{lame[0].version[1]}-venv."
+    message = f"no Python here can run TensorFlow {versions[-1]} in a venv: {why}"
+    return HostError(message, where=host.name, hint=hint)
 
 
 def _named(host: Host, usable: Sequence[Python]) -> Python:

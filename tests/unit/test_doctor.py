@@ -213,21 +213,29 @@ def test_a_venv_needs_no_docker_and_its_own_things() -> None:
 @pytest.mark.parametrize(
     ("tensorflow", "pythons", "message"),
     [
-        (None, (), "found none"),
-        (None, (Python("/p", (3, 6, 9)),), "found only 3.6.9"),
+        (None, (), "needs Python 3.7 to 3.10 or 3.10 to 3.13 (found: none)"),
+        (None, (Python("/p", (3, 6, 9)),), "(found: 3.6.9)"),
         (
             "2.9.3",
             (Python("/p", (3, 12, 1)),),
-            "TensorFlow 2.9.3 needs Python 3.7 to 3.10; found only 3.12.1",
+            "TensorFlow 2.9.3 in a venv: it needs Python 3.7 to 3.10 (found: 3.12.1)",
         ),
         ("2.21.0", (Python("/p", (3, 8, 1)),), "3.10 to 3.13"),
-        (None, (Python("/usr/bin/python3.10", (3, 10, 2), venv=False),), "can't make a venv"),
+        ("2.11.0", (Python("/p", (3, 12, 1)),), "3.7 to 3.10"),
+        (None, (Python("/usr/bin/python3.10", (3, 10, 2), venv=False),), "python3.10 can't make one"),
     ],
 )
 def test_pythons_that_do_not_do(tensorflow: str | None, pythons: tuple[Python, ...], message: str) -> None:
     check = find(seen({**VENV, "tensorflow": tensorflow}, system__pythons=pythons), "python")
     assert check.level is Level.FAIL
     assert message in check.message
+
+
+def test_the_python_is_the_one_that_a_deploy_takes() -> None:
+    old, new = Python("/usr/bin/python3.8", (3, 8, 10), venv=False), Python("/usr/bin/python3.12", (3, 12, 1))
+    assert find(seen(VENV, system__pythons=(new, old)), "python").message == "/usr/bin/python3.12 (3.12.1)"
+    with_uv = seen(VENV, system__pythons=(new, old), system__tools=frozenset({"uv"}))
+    assert find(with_uv, "python").message == "/usr/bin/python3.8 (3.8.10)"
 
 
 def test_musl_and_old_libraries_can_not_run_the_wheels() -> None:
