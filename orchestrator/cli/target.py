@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
 from orchestrator.cli.runs import find_run, only_worker
-from orchestrator.errors import OrchError, UsageError
+from orchestrator.errors import LostConnection, OrchError, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.container.engine import Environment
@@ -47,6 +47,9 @@ class Target:
                 text = render("run/end.sh.j2", token=self.token)
                 self.machine.run(Script("end", text), deadline=15)
             raise
+        except LostConnection as error:
+            hint = "The command may still run there."
+            raise LostConnection(error.message, where=self.host.name, hint=hint) from error
 
 
 def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
