@@ -207,12 +207,12 @@ def _launched(app: App, machine: Machine, order: Order) -> Launched:
 
 
 def _offer_deploy(app: App, host: Host) -> bool:
-    """On a terminal, offer the deploy that is missing."""
-    if not app.interactive() or not click.confirm(
-        f"{host.name}: nothing is deployed here. Deploy now?", err=True
-    ):
+    """On a terminal, show the plan of the deploy that is missing; it asks before it does anything."""
+    if not app.interactive():
         return False
     from orchestrator.cli.main import cli
+
+    app.say(f"{host.name}: nothing is deployed here yet, so first the deploy:")
 
     return cli.main(["deploy", "--hosts", host.name], obj=app, standalone_mode=False) in (None, 0)
 
