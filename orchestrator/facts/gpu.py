@@ -60,7 +60,10 @@ def in_use(gpu: Gpu) -> bool:
 
 
 def is_free(gpu: Gpu) -> bool:
-    """Whether a run may take a GPU: known, without fault, and nobody's as far as can be seen."""
+    """Whether a run may take a GPU: known, without fault, and nobody's as far as can be seen.
+
+    templates/run/gpus.sh.j2 has the same rule: it chooses on the host, in the launch's one exec.
+    """
     seen = gpu.processes_known or gpu.memory_used_mb is not None
     return gpu.uuid is not None and not gpu.fault and seen and not in_use(gpu)
 

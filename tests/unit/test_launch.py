@@ -15,6 +15,8 @@ import pytest
 
 from orchestrator.container.ready import NoEnvironment
 from orchestrator.errors import Busy, HostError
+from orchestrator.facts.gpu import GPUS as GPU_FACT
+from orchestrator.facts.gpu import is_free
 from orchestrator.facts.question import ask
 from orchestrator.hosts.local import LocalMachine
 from orchestrator.inventory import Host, Settings
@@ -330,6 +332,44 @@ def test_too_few_free_ones_are_busy_and_leave_nothing(place: Place, smi: Path, w
     with pytest.raises(Busy, match="no free GPU"):
         place.launch("true", gpus=wish)
     assert not list((place.folder / "runs").glob("2*"))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["processes-known", "processes-not-known"])
+@pytest.mark.parametrize(
+    ("held", "process", "free"),
+    [
+        ("3", False, True),
+        ("500", False, True),
+        ("501", False, False),
+        ("3", True, False),
+        ("[N/A]", False, True),
+        ("[Not Supported]", False, True),
+        ("[N/A]", True, False),
+        ("[Unknown Error]", False, False),
+        ("[GPU requires reset]", False, False),
+    ],
+)
+def test_a_launch_and_gpu_status_call_the_same_gpus_free(
+    place: Place, smi: Path, held: str, process: bool, free: bool, known: bool
+) -> None:
+    if not known:
+        free = held in ("3", "500")  # a process that nobody sees; where no memory is told nothing is known
+    (smi / "rows").write_text(f"0, GPU-aaaa, {held}\n")
+    (smi / "full").write_text(f"0, GPU-aaaa, A100, 535.1, 40960, {held}, 0, 30, 50, [N/A]\n")
+    (smi / "apps").write_text("GPU-aaaa\n" * process if known else "Unknown Error\n")
+    (smi / "who").write_text("GPU-aaaa, 4242, python3, 3\n" * process if known else "Unknown Error\n")
+    (smi / "nvidia-smi").write_text(
+        f'#!/bin/sh\ncd {smi}\ncase "$*" in\n'
+        f"*apps=gpu_uuid,*) cat who; exit {int(not known)} ;;\n*apps=*) cat apps; exit {int(not known)} ;;\n"
+        "*gpu=index,uuid,memory.used*) cat rows ;;\n*) cat full ;;\nesac\n"
+    )
+    (gpu,) = ask(place.machine, GPU_FACT).of(GPU_FACT).gpus
+    assert is_free(gpu) is free
+    if free:
+        assert place.launch("true", gpus="ids:0", watch=5).indices == (0,)
+    else:
+        with pytest.raises(Busy, match="no free GPU"):
+            place.launch("true", gpus="ids:0")
 
 
 def test_share_takes_a_gpu_in_use(place: Place, smi: Path) -> None:
