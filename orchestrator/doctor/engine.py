@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orchestrator.container.refusals import OLDEST_DOCKER
 from orchestrator.container.spec import SSH_PORT
 from orchestrator.doctor.check import Check, Examined, fail, ok, skip, version, warn
 from orchestrator.facts.disk import Disk
 from orchestrator.units import size
-
-OLDEST = (19, 3)
-"""The Docker that brought --gpus, to be met by client and server both."""
 
 IMAGE_ROOM_MB, IMAGE_ROOM_WARN_MB = 10_000, 20_000
 """Room for an image that is still to be pulled: TensorFlow's -gpu is 2.7 GB packed, 6 GB unpacked."""
@@ -41,7 +39,7 @@ def _versions(seen: Examined) -> Check:
     said = f"client {client}, server {server}{kind}"
     if not version(client) or not version(server):
         return warn("docker", f"{said}: 19.03 or newer is needed")
-    if min(version(client), version(server)) < OLDEST:
+    if min(version(client), version(server)) < OLDEST_DOCKER:
         return fail("docker", said, "Update Docker to 19.03 or newer, client and server both.")
     return ok("docker", said if client != server else f"{server}{kind}")
 
