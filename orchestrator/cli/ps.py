@@ -98,7 +98,7 @@ def _row(record: Record, host: Host) -> dict[str, Any]:
         "age_seconds": _age(record, status),
         "gpus": list(record.gpus),
         "command": list(spec.argv),
-        "progress": _progress(record) if status.live or status.state == "succeeded" else "",
+        "progress": _progress(record) if status.live else "",
         "folder": record.folder,
     }
 
