@@ -41,10 +41,10 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...]) -> int:
 
 def _environment(app: App, machine: Machine) -> Environment:
     from orchestrator.container.identity import identity_of
-    from orchestrator.container.ready import read_environment
+    from orchestrator.container.ready import environment_for
 
     host = machine.host
-    environment = read_environment(machine, identity_of(host, app.cwd).place(host), ready=False)
+    environment = environment_for(machine, identity_of(host, app.cwd), ready=False)
     if environment.port is None:
         raise OrchError(
             f"engine {environment.engine} has no sshd of its own", where=host.name, hint="Use the host's."

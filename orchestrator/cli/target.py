@@ -74,13 +74,12 @@ def is_host(app: App, word: str) -> bool:
 
 def _host(app: App, host: Host, on_host: bool) -> Target:
     from orchestrator.container.identity import identity_of
-    from orchestrator.container.ready import read_environment
+    from orchestrator.container.ready import environment_for
 
     machine = app.machine(host)
     if on_host:
         return Target(host, machine, None)
-    place = identity_of(host, app.cwd).place(host)
-    return Target(host, machine, read_environment(machine, place, ready=True))
+    return Target(host, machine, environment_for(machine, identity_of(host, app.cwd), ready=True))
 
 
 def _run(app: App, word: str, on_host: bool) -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.container.engine import Environment
+from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.refusals import engine_error
 from orchestrator.container.start import answers
 from orchestrator.errors import HostError, OrchError, Refused
@@ -18,6 +19,13 @@ DEADLINE = 240.0
 
 class NoEnvironment(Refused):
     """Nothing usable is deployed on the host: a deploy is needed first."""
+
+
+def environment_for(machine: Machine, identity: Identity, *, ready: bool) -> Environment:
+    """Return what is deployed for a project; see read_environment. Raises Refused for somebody else's too."""
+    environment = read_environment(machine, identity.place(machine.host), ready=ready)
+    check_owner(identity, vars(environment), where=machine.host.name)
+    return environment
 
 
 def read_environment(machine: Machine, place: str, *, ready: bool) -> Environment:

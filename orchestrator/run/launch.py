@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.ready import no_environment
 from orchestrator.container.start import answers
 from orchestrator.errors import Busy, HostError, LostConnection, OrchError
@@ -33,6 +34,7 @@ class Order:
     env: Mapping[str, str] = field(default_factory=dict)
     share: bool = False  # take GPUs that someone uses
     watch: int = 0  # seconds to stay and see whether the command ends at once
+    identity: Identity | None = None  # whose the environment has to be; None: it doesn't matter
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,17 @@ def script(order: Order, host: str) -> Script:
         share=order.share,
         by=spec.by,
         watch=order.watch,
+        **_owner(order.identity),
     )
     return Script("launch", text)
+
+
+def _owner(identity: Identity | None) -> dict[str, Any]:
+    if not identity:
+        return {"identity": False}
+    machine, _, _ = identity.folder.partition(":")
+    owner = f"{identity.person.name} {identity.project.name}"
+    return {"identity": True, "owner": owner, "folder": identity.folder, "machine": machine}
 
 
 def _private(order: Order, host: str) -> str:
@@ -102,12 +113,15 @@ def _private(order: Order, host: str) -> str:
 def launch(machine: Machine, order: Order) -> Launched:
     """Launch a worker in one exec.
 
-    Raises NoEnvironment, NeedsBundle, Busy (no free GPU) or HostError; LostConnection when nobody knows
-    whether the run was started.
+    Raises NoEnvironment, NeedsBundle, Busy (no free GPU), Refused (somebody else's environment) or HostError;
+    LostConnection when nobody knows whether the run was started.
     """
     host = machine.host.name
     answer = _answer(machine, order)
     how = answer["answer"]
+    if how == "not-ours" and order.identity:
+        check_owner(order.identity, json_object(answer.get("environment")), where=host)
+        return launch(machine, replace(order, identity=None))  # a folder that has moved
     if how not in ("launched", "ended"):
         raise _refusal(how, answer.get("why", ""), machine.host, order)
     state = json_object(answer.get("state"))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import getpass
 import re
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator import __version__
-from orchestrator.container.identity import identity_of
+from orchestrator.container.identity import caller, identity_of
 from orchestrator.errors import ConfigError, UsageError
 from orchestrator.inventory import Host
 from orchestrator.run.ids import check_name, new_id
@@ -61,11 +59,12 @@ def make_order(
         gpus=gpus,
         sub="" if tuple(argv[:3]) == TRAINER else _below(cwd, top),
         git=asdict(commit) if commit else {},
-        by=f"{getpass.getuser()}@{socket.gethostname()}",
+        by=caller(),
         asked=time.time(),
         orch=__version__,
     )
-    return Order(spec=spec, place=identity.place(host), env=env, share=share, watch=watch)
+    place = identity.place(host)
+    return Order(spec=spec, place=place, env=env, share=share, watch=watch, identity=identity)
 
 
 def _below(cwd: Path, top: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,9 @@ def test_ssh_config_pins_the_key(project: Path) -> None:
     pinned.write_text("orch-mnist-gpu01 ssh-ed25519 OLD\nother ssh-ed25519 KEPT\n")
 
     def prepare(machine: FakeMachine) -> None:
-        machine.answer("environment", out=f"answer there\nenvironment {CONTAINER.text()}\n")
+        machine.answer(
+            "environment", out=f"answer there\nenvironment {replace(CONTAINER, person='ana').text()}\n"
+        )
 
     called = call(project, "ssh-config", "gpu01", prepare=prepare)
     assert called.status == 0
