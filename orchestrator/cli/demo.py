@@ -64,9 +64,10 @@ def command(keep: bool, epochs: int) -> int:
     one, else no ssh at all. Needs no root and touches nothing but a folder of its own in your cache folder.
     """
     from orchestrator.demo import choose_engine, inventory, private_sshd
+    from orchestrator.run.digests import cache_folder
 
     began = time.monotonic()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orch"
+    cache = cache_folder(os.environ)
     cache.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="demo-", dir=cache))  # /tmp may be memory, TensorFlow is 1 GB
     try:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-
 import click
 
 from orchestrator.cli.app import App, host_options, pass_app, tell
@@ -48,11 +45,12 @@ def command(
 
 def _stop(app: App, word: str, hosts: tuple[str, ...], grace: float, why: str) -> int:
     from orchestrator.cli.runs import find_run
+    from orchestrator.container.identity import caller
     from orchestrator.run.stop import Stopped, stop
 
     found = find_run(app, word, hosts)
     records = {w.host.name: w.record for w in found.workers}
-    by = f"{getpass.getuser()}@{socket.gethostname()}"
+    by = caller()
     outcomes = app.each(
         [w.host for w in found.workers],
         lambda machine: stop(machine, records[machine.host.name], by=by, why=why, grace=grace),

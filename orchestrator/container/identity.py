@@ -88,7 +88,7 @@ def person_of(host: Host) -> Person:
         try:
             name = getpass.getuser()
         except (KeyError, OSError, ImportError) as error:
-            raise UsageError("this user id has no name here. Set ORCH_PERSON") from error
+            raise UsageError("this user id has no name here", hint="Set ORCH_PERSON.") from error
     return Person(name, slug(name))
 
 

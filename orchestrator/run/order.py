@@ -63,8 +63,7 @@ def make_order(
         asked=time.time(),
         orch=__version__,
     )
-    place = identity.place(host)
-    return Order(spec=spec, place=place, env=env, share=share, watch=watch, identity=identity)
+    return Order(spec=spec, place=identity.place(host), env=env, share=share, watch=watch)
 
 
 def _below(cwd: Path, top: Path) -> str:

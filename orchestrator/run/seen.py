@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from orchestrator.run.digests import cache_folder
 from orchestrator.run.spec import RunSpec
 
 KEPT = 2000
@@ -27,8 +27,7 @@ class Seen:
 
 def file(environ: Mapping[str, str]) -> Path:
     """Return the path of the memory: `orch/runs.jsonl` in the user's cache folder."""
-    cache = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(cache) / "orch" / "runs.jsonl"
+    return cache_folder(environ) / "runs.jsonl"
 
 
 def remember(path: Path, spec: RunSpec) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -43,10 +43,3 @@ class RunSpec:
             return cls(**{**known, **{k: tuple(known[k]) for k in lists if k in known}})
         except TypeError as error:
             raise ValueError(f"not a run's spec: {error}") from error
-
-
-def command_line(argv: Sequence[str]) -> str:
-    """Return a command as a person would type it."""
-    import shlex
-
-    return shlex.join(argv)
