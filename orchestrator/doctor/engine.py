@@ -73,8 +73,6 @@ def room(name: str, disk: Disk, least: int, wished: int, hint: str) -> Check:
 
 
 def _image(seen: Examined) -> Check:
-    if seen.host.settings.dockerfile:
-        return skip("image", f"made by {seen.host.settings.dockerfile}")
     if _has_image(seen):
         return ok("image", f"{seen.image} is there")
     tag = seen.tag

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from orchestrator.inventory.host import Host, Settings, Volume
-from orchestrator.inventory.settings import CONNECTION, RESERVED
+from orchestrator.inventory.settings import CONNECTION
 
 _SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 _WORDS = ("engine_command", "common_args", "extra_args")
@@ -28,8 +28,7 @@ class Described:
 def described(host: Host) -> list[Described]:
     """Return how a host is reached and all its settings, in the order of the fields."""
     found = [_one(host, name, getattr(host, name)) for name in _REACHING]
-    known = (field.name for field in fields(Settings) if field.name not in RESERVED)
-    return found + [_one(host, name, getattr(host.settings, name)) for name in known]
+    return found + [_one(host, f.name, getattr(host.settings, f.name)) for f in fields(Settings)]
 
 
 def _one(host: Host, name: str, value: Any) -> Described:

@@ -23,25 +23,16 @@ class Settings:
     project: str | None = None
     person: str | None = None
     root: str = "~/.orch"
-    engine: str = (
-        "docker"  # docker | venv (podman, host, apptainer, auto: recognised, refused until they exist)
-    )
+    engine: str = "docker"  # docker | venv
     engine_command: tuple[str, ...] = ("docker",)
-    activate: str | None = None
     python: str | None = None
-    image: str | None = (
-        None  # None: tensorflow/tensorflow:<tensorflow>, -gpu where the host has an NVIDIA GPU
-    )
+    image: str | None = None  # None: tensorflow/tensorflow:<tensorflow>, -gpu where there is an NVIDIA GPU
     tensorflow: str | None = None  # None: 2.9.3 where it can run, on the venv engine else the newest
-    dockerfile: str | None = None
-    build_context: str | None = None
     requirements: tuple[str, ...] = ()  # pip requirement specifiers, or a path ending in .txt
     apt_packages: tuple[str, ...] = ()
     startup: str | None = None  # a local file, run in the container at each start
     jupyter: bool = False
-    gpus: str = (
-        "auto"  # auto | all | none | a count | comma-separated indices or UUIDs: what the container gets
-    )
+    gpus: str = "auto"  # what the container gets: auto | all | none | a count | indices or UUIDs by comma
     network: str = "bridge"  # bridge | host
     cluster_address: str | None = None
     cluster_ports: str | None = None
@@ -61,7 +52,6 @@ class Settings:
     remote_path: tuple[str, ...] = ()  # folders put in front of PATH on the host
     parallel: int = 32
     timeout: float = 10.0  # seconds to connect
-    notify: str | None = None
     http_proxy: str | None = None
     https_proxy: str | None = None
     no_proxy: str | None = None

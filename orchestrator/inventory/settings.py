@@ -84,7 +84,7 @@ SETTINGS: Mapping[str, Converter] = {
 """orch's own keys. Each is a field of `Settings` and stands in hosts.example.ini."""
 
 RESERVED = ("activate", "dockerfile", "build_context", "notify")
-"""Fields of `Settings` that this version of orch refuses to be given."""
+"""Keys that are kept for later versions, and that this one refuses."""
 
 CONNECTION: Mapping[str, tuple[str, Converter]] = {
     "ansible_host": ("address", simply(address)),

@@ -173,7 +173,6 @@ def test_what_is_fine(change: dict[str, Any], name: str, message: str) -> None:
 
 SKIPPED = [
     ({"docker__images": {}, "tag": TagReport(None, "dial tcp: i/o timeout")}, "image", "i/o timeout"),
-    ({"settings": {"dockerfile": "/p/Dockerfile"}}, "image", "/p/Dockerfile"),
     ({"settings": {"gpus": "none"}}, "gpus", "gpus = none"),
     ({"image": "nvcr.io/nvidia/tensorflow:22.05-tf2-py3"}, "driver", "not known"),
 ]
