@@ -63,7 +63,8 @@ def make_order(
         asked=time.time(),
         orch=__version__,
     )
-    return Order(spec=spec, place=identity.place(host), env=env, share=share, watch=watch)
+    place = identity.place(host)
+    return Order(spec=spec, place=place, env=env, share=share, watch=watch, identity=identity)
 
 
 def _below(cwd: Path, top: Path) -> str:
