@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, host_options, pass_app
-from orchestrator.errors import Interrupted, UsageError
+from orchestrator.errors import Busy, Interrupted, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -93,33 +93,46 @@ def command(
 
     if detach and wait:
         raise UsageError("--detach and --wait exclude each other")
-    host = _one_host(app, hosts, exclude)
+    candidates = _candidates(app, hosts, exclude, nodes)
     manner = Manner(detach, wait, quiet)
-    bundle, argv = _code(app, host, argv, max_size)
-    order = make_order(
-        host,
-        argv,
-        bundle=bundle,
-        cwd=app.cwd,
-        name=name,
-        env=_environment(app, host, env),
-        gpus=wanted_gpus(gpus, gpu_ids),
-        share=share,
-        watch=manner.watch,
-    )
+    bundle, argv = _code(app, candidates[0], argv, max_size)
+
+    def order(host: Host) -> Order:
+        return make_order(
+            host,
+            argv,
+            bundle=bundle,
+            cwd=app.cwd,
+            name=name,
+            env=_environment(app, host, env),
+            gpus=wanted_gpus(gpus, gpu_ids),
+            share=share,
+            watch=manner.watch,
+        )
+
     if dry_run:
-        return _dry_run(app, host, order, bundle)
-    return _launch(app, host, order, bundle, manner)
+        return _dry_run(app, candidates[0], order(candidates[0]), bundle)
+    for host in candidates[:-1]:
+        try:
+            return _launch(app, host, order(host), bundle, manner)
+        except (Busy, Unreachable, Refused) as error:
+            app.say(f"{error.where}: {error.message}, so the next one")
+    return _launch(app, candidates[-1], order(candidates[-1]), bundle, manner)
 
 
-def _one_host(app: App, words: tuple[str, ...], exclude: tuple[str, ...]) -> Host:
-    """Return the host that is meant: runs of several hosts need names, not candidates."""
+def _candidates(
+    app: App, words: tuple[str, ...], exclude: tuple[str, ...], nodes: str | None
+) -> tuple[Host, ...]:
+    """Return the host that is meant, or with --nodes 1 those of which the first with room is taken."""
+    if nodes not in (None, "1"):
+        raise UsageError(f"--nodes {nodes}: a run takes one host", hint="Of several candidates: --nodes 1")
     hosts = app.changed(words, exclude)
-    if len(hosts) == 1:
-        return hosts[0]
-    names = ",".join(h.name for h in hosts)
+    if len(hosts) == 1 or nodes:
+        return hosts
+    names = ",".join(words)
     raise UsageError(
-        f"{len(hosts)} hosts: a run takes one", hint=f"Name one of {names}: --hosts {hosts[0].name}"
+        f"{names} is {len(hosts)} hosts, a run takes one",
+        hint=f"The first that has room: --hosts {names} --nodes 1; or name one: --hosts {hosts[0].name}",
     )
 
 

@@ -315,7 +315,28 @@ def test_a_file_that_is_not_sent_is_warned_about(project: Path) -> None:
 def test_two_hosts_are_one_too_many(project: Path) -> None:
     said = train(project, "-d", prepare=launched(), host="gpu01,gpu02")
     assert (said.status, said.machines) == (2, {})
-    assert "a run takes one" in said.err
+    assert said.err == (
+        "orch: gpu01,gpu02 is 2 hosts, a run takes one. The first that has room: "
+        "--hosts gpu01,gpu02 --nodes 1; or name one: --hosts gpu01\n"
+    )
+    assert train(project, "-d", "--nodes", "2", prepare=launched()).status == 2
+
+
+def test_the_first_candidate_with_room_is_taken(project: Path) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        if machine.host.name == "gpu01":
+            machine.answer("launch", out="answer busy\n")
+        else:
+            launched()(machine)
+
+    said = train(project, "-d", "--nodes", "1", prepare=prepare, host="all")
+    assert said.status == 0
+    assert "on gpu02" in said.out
+    assert said.err.startswith("gpu01: no free GPU for the run, so the next one\n")
+    busy = train(
+        project, "-d", "--nodes", "1", prepare=lambda m: m.answer("launch", out="answer busy\n"), host="all"
+    )
+    assert busy.status == 75
 
 
 def test_which_host_is_asked_when_there_are_several(project: Path) -> None:
