@@ -45,7 +45,7 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: boo
     def work(machine: Machine) -> None:
         down = todo[machine.host.name]
         end_runs(app, machine, down.live, "orch down --replace")
-        take_down(machine, down)
+        take_down(machine, identity_of(machine.host, app.cwd), down)
 
     done = app.each([d.host for d in todo.values()], work)
     for result in done:

@@ -19,7 +19,8 @@ from orchestrator.container.run_command import setup
 from orchestrator.container.spec import TENSORFLOW, Facts, base_image, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo
 from orchestrator.container.telling import head_line, plan_lines
-from orchestrator.errors import OrchError
+from orchestrator.container.turn import turn
+from orchestrator.errors import Busy, OrchError
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.gpu import GPUS
 from orchestrator.facts.place import PLACE, LiveRun
@@ -40,6 +41,7 @@ class DockerDeploy:
     facts: Facts
     plan: Plan
     engine: tuple[str, ...]
+    replacing: bool = False
 
     @property
     def head(self) -> str:
@@ -76,14 +78,29 @@ class DockerDeploy:
     def carry_out(self, machine: Machine, told: Told) -> Ready:
         """Do what is planned. Raises OrchError; the host then has what it had before."""
         plan, engine = self.plan, self.engine
-        if plan.action == KEEP:
-            return self._tidy(machine)
         if plan.pull:
             told(f"pull {plan.recipe.base}")
             pull(machine, plan, engine, told)
         if plan.build:
             told(f"build {plan.tag}")
             build(machine, plan, engine, told)
+        with turn(machine, plan.spec.place):
+            self._check_still_true(machine)
+            return self._tidy(machine) if plan.action == KEEP else self._start(machine, told)
+
+    def _check_still_true(self, machine: Machine) -> None:
+        """Plan anew: a person may have thought for long, or a build taken long. Raises Busy."""
+        now = look_and_plan(machine, self.identity, self.inputs, replace=self.replacing).plan
+        if not self.plan.stands(now):
+            raise Busy(
+                "what is there has changed since the plan was made",
+                where=self.host.name,
+                hint="Deploy again.",
+            )
+
+    def _start(self, machine: Machine, told: Told) -> Ready:
+        """Start, prove and write down; undone where the proof fails."""
+        plan, engine = self.plan, self.engine
         built = look_at(machine, plan, engine)
         told(f"start {plan.spec.name}")
         script = start_script(plan, self.identity, self.inputs, engine, built.env)
@@ -159,15 +176,19 @@ def survey_docker(
 
     Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
     """
+    return look_and_plan(machine, identity, read_inputs(machine.host, environ), replace=replace)
+
+
+def look_and_plan(machine: Machine, identity: Identity, inputs: Inputs, *, replace: bool) -> DockerDeploy:
+    """Do what survey_docker does, with files that are read already."""
     host = machine.host
-    inputs, engine = read_inputs(host, environ), host.settings.engine_command
     facts = ask_facts(machine, identity, inputs)
     check_engine(host, facts)
     wanted = recipe(base_image(host, facts.gpus), host.settings, inputs)
     spec = container_spec(host, identity, facts, inputs, wanted.digest)
     keys = (*machine.client_keys, *inputs.keys)
     plan = make_plan(host, identity, facts, spec, wanted, keys=keys, replace=replace)
-    return DockerDeploy(host, identity, inputs, facts, plan, engine)
+    return DockerDeploy(host, identity, inputs, facts, plan, host.settings.engine_command, replace)
 
 
 def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:

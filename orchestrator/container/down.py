@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orchestrator.container.identity import Identity, caller
 from orchestrator.container.plan import check_ours
 from orchestrator.container.refusals import engine_error
+from orchestrator.container.turn import turn
 from orchestrator.errors import Busy
 from orchestrator.facts.docker import DOCKER, Container, DockerReport
 from orchestrator.facts.place import PLACE, LiveRun, PlaceReport
@@ -79,8 +80,22 @@ def _ours(host: Host, identity: Identity, docker: DockerReport) -> Iterator[Cont
             yield container
 
 
-def take_down(machine: Machine, down: Down) -> None:
-    """Stop and remove. Raises HostError with the engine's words when something is still there."""
+def take_down(machine: Machine, identity: Identity, down: Down) -> None:
+    """Stop and remove. Raises HostError with the engine's words when something is still there.
+
+    Raises Busy for a run that began meanwhile, or while somebody deploys.
+    """
+    with turn(machine, down.place.path):
+        now = survey_down(machine, identity, replace=True)
+        began = {r.run for r in now.live} - {r.run for r in down.live}
+        if began:
+            raise Busy(
+                f"{', '.join(sorted(began))} has begun meanwhile", where=down.host.name, hint="Try again."
+            )
+        _take_down(machine, now)
+
+
+def _take_down(machine: Machine, down: Down) -> None:
     text = render(
         "container/down.sh.j2",
         engine=down.host.settings.engine_command,

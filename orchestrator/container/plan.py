@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from orchestrator.container.difference import Difference, differences
@@ -44,6 +44,11 @@ class Plan:
     def unchanged(self) -> bool:
         """Whether nothing is to be done."""
         return self.action == KEEP and not self.keys_change and not self.leftovers
+
+    def stands(self, now: Plan) -> bool:
+        """Whether a plan made anew is the same; the image may be there by now, and runs may have ended."""
+        then = replace(self, pull=now.pull, build=now.build, live=now.live, notes=now.notes)
+        return then == now and {r.run for r in now.live} <= {r.run for r in self.live}
 
 
 def make_plan(

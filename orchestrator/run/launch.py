@@ -10,6 +10,7 @@ from typing import Any
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.ready import no_environment
 from orchestrator.container.start import answers
+from orchestrator.container.turn import LOCK
 from orchestrator.errors import Busy, HostError, LostConnection, OrchError
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script, on_host
@@ -84,6 +85,7 @@ def script(order: Order, host: str) -> Script:
         share=order.share,
         by=spec.by,
         watch=order.watch,
+        turn=LOCK,
         **_owner(order.identity),
     )
     return Script("launch", text)
@@ -157,6 +159,9 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
         return NeedsBundle("the code is not there yet", where=where)
     if how in ("no-environment", "not-ready"):
         return no_environment(host, how, why)
+    if how == "deploying":
+        by = f" by {first}" if first else ""
+        return Busy(f"a deploy or down{by} is going on", where=where, hint="Try again when it is done.")
     if how == "busy":
         return Busy(
             f"no free GPU for {_wish(order.spec.gpus)}",

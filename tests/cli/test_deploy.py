@@ -53,6 +53,7 @@ def answers(docker: str = DOCKER, place: str = "", gpu: str = "") -> Callable[[F
         machine.answer("proof", out=json.dumps(SEEN) + "\n")
         machine.answer("finish")
         machine.answer("down")
+        machine.answer("turn", out="yours\n")
 
     return prepare
 
@@ -68,8 +69,8 @@ def test_a_deploy_from_nothing(project: Path) -> None:
         r"gpu01   ready in \d+ s   Python 3\.8\.10   TensorFlow 2\.9\.3   user ana \(1001\)\n", called.out
     )
     machine = called.machines["gpu01"]
-    assert names(machine) == ["system+gpu+docker+place", "packages", "start", "proof", "finish"]
-    assert [getattr(s, "name", "") for s in machine.streamed] == ["build"]
+    assert names(machine) == [*["system+gpu+docker+place"] * 2, "packages", "start", "proof", "finish"]
+    assert [getattr(s, "name", "") for s in machine.streamed] == ["build", "turn"]
     assert b"Dockerfile" in machine.streams[0].written
     recorded = re.search(r"'(\{\"engine\".*\})'", machine.ran[-1].text)
     assert recorded
@@ -185,7 +186,7 @@ def test_down_removes_the_container(project: Path) -> None:
     called = call(project, "down", "--yes", "gpu01", prepare=prepare)
     assert called.status == 0
     assert called.out == f"gpu01   down; runs and data are in {PLACE}\n"
-    assert names(called.machines["gpu01"]) == ["docker+place", "down"]
+    assert names(called.machines["gpu01"]) == ["docker+place", "docker+place", "down"]
 
 
 def test_down_refuses_while_a_run_lives(project: Path) -> None:
@@ -195,6 +196,70 @@ def test_down_refuses_while_a_run_lives(project: Path) -> None:
     assert "20261130-0214-nightly-7f3a" in called.err
     assert "--replace" in called.err
     assert names(called.machines["gpu01"]) == ["docker+place"]
+
+
+def one_then_other(*each: Callable[[FakeMachine], None]) -> Callable[[FakeMachine], None]:
+    """Answer the questions for facts in turn: the host has changed meanwhile."""
+
+    def prepare(machine: FakeMachine) -> None:
+        each[0](machine)
+        left = list(each)
+
+        def reply(asked: Any) -> Result:
+            now = FakeMachine(machine.host)
+            left.pop(0)(now)
+            return now.run(asked)
+
+        machine.answer(re.compile(r"orch-fact-[0-9a-f]+"), reply)
+
+    return prepare
+
+
+LIVES = "owner\t1001\nlive\t20261130-0214-nightly-7f3a\t" + json.dumps({"container": "c0ffee"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            answers(f"{DOCKER}\n{BASE}"),
+            answers(f"{DOCKER}\n{BASE}\n{deployed()}"),
+        ),  # another deploy came first
+        (
+            answers(f"{DOCKER}\n{BASE}\n{deployed()}"),
+            answers(f"{DOCKER}\n{BASE}\n{deployed()}", LIVES),
+        ),  # a run began
+    ],
+)
+def test_what_changed_while_a_person_thought_is_not_deployed_over(
+    project: Path, before: Callable[[FakeMachine], None], after: Callable[[FakeMachine], None]
+) -> None:
+    called = call(project, "deploy", "--yes", "gpu01", prepare=one_then_other(before, after))
+    assert called.status == 75
+    assert called.err.endswith(
+        "orch: gpu01: what is there has changed since the plan was made. Deploy again.\n"
+    )
+    assert names(called.machines["gpu01"]) == ["system+gpu+docker+place"] * 2
+
+
+def test_a_run_that_began_while_a_person_thought_is_not_ended_by_down(project: Path) -> None:
+    facts = f"{DOCKER}\n{deployed()}"
+    called = call(
+        project, "down", "--yes", "gpu01", prepare=one_then_other(answers(facts), answers(facts, LIVES))
+    )
+    assert (called.status, names(called.machines["gpu01"])) == (75, ["docker+place"] * 2)
+    assert "20261130-0214-nightly-7f3a has begun meanwhile" in called.err
+
+
+@pytest.mark.parametrize("verb", ["deploy", "down"])
+def test_one_change_at_a_time(project: Path, verb: str) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        answers(f"{DOCKER}\n{BASE}\n{deployed()}")(machine)
+        machine.answer("turn", out="taken bob@desk\n")
+
+    called = call(project, verb, "--yes", "gpu01", prepare=prepare)
+    assert called.status == 75
+    assert "another deploy, down or launch by bob@desk is going on. Try again." in called.err
 
 
 def test_down_leaves_what_is_somebody_elses(project: Path) -> None:

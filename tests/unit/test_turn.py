@@ -1,0 +1,73 @@
+"""Turns on the host: a change alone, launches together, neither while the other."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.container.turn import LOCK, turn
+from orchestrator.errors import Busy
+from tests.unit.test_launch import Place, place
+
+__all__ = ["place"]  # a fixture
+
+
+def free(place: Place) -> bool:
+    with (place.folder / LOCK).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+SHORT = """#!/bin/sh
+PATH=${PATH#*:}
+for word; do
+    shift
+    case $word in 20|60) word=0 ;; esac
+    set -- "$@" "$word"
+done
+exec flock "$@"
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait for a lock."""
+    tools = tmp_path / "impatient"
+    tools.mkdir()
+    (tools / "flock").write_text(SHORT)
+    (tools / "flock").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+
+
+def test_a_change_has_its_turn_alone_and_gives_it_back(place: Place) -> None:
+    with turn(place.machine, str(place.folder)):
+        assert not free(place)
+        with pytest.raises(Busy, match=r"another deploy, down or launch by .*@.* is going on"):
+            with turn(place.machine, str(place.folder)):
+                pass
+    until = time.monotonic() + 10
+    while not free(place):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_nothing_is_launched_during_a_change(place: Place) -> None:
+    with turn(place.machine, str(place.folder)):
+        with pytest.raises(Busy, match=r"a deploy or down by .*@.* is going on"):
+            place.launch("true")
+        assert not (place.folder / "runs").exists()
+    assert place.launch("sleep", "60").state["state"] == "running"
+
+
+def test_a_run_keeps_no_turn(place: Place) -> None:
+    with turn(place.machine, str(place.folder)):
+        pass
+    place.launch("sleep", "60")
+    assert free(place)
