@@ -17,7 +17,7 @@ from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
 from orchestrator.container.spec import TENSORFLOW, Facts, base_image, container_spec, expected_gpus
-from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo
+from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines
 from orchestrator.container.turn import turn
 from orchestrator.errors import Busy, OrchError
@@ -84,7 +84,7 @@ class DockerDeploy:
         if plan.build:
             told(f"build {plan.tag}")
             build(machine, plan, engine, told)
-        with turn(machine, plan.spec.place):
+        with turn(machine, plan.spec.place, undo_script(plan, engine)):
             self._check_still_true(machine)
             return self._tidy(machine) if plan.action == KEEP else self._start(machine, told)
 
@@ -110,7 +110,7 @@ class DockerDeploy:
             environment = self._environment(built, started, seen)
             finish(machine, plan, environment)
         except OrchError as error:
-            last = undo(machine, plan, started, engine)
+            last = undo(machine, plan, engine)
             error.details = error.details or last.strip() or None
             raise
         return Ready(environment, seen, expected_gpus(plan.spec, self.facts.gpus))

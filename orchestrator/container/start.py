@@ -11,6 +11,7 @@ from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.plan import BESIDE, REPLACE, Plan, old_name
 from orchestrator.container.run_command import LIMITS, ending, environment_for, run_command, setup
+from orchestrator.container.turn import LOCK
 from orchestrator.errors import HostError
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
@@ -58,6 +59,7 @@ def start_script(
         ending=ending(plan, exported).shell(),
         env_file=env_file,
         exported=[(name, secret.value) for name, secret in exported.items()],
+        turn=LOCK,
         tries=READY_TRIES * (10 if inputs.startup else 1),
     )
     return Script("start", text)
@@ -115,20 +117,24 @@ def place_keys(machine: Machine, plan: Plan) -> None:
     machine.ask(Script("keys", text))
 
 
-def undo(machine: Machine, plan: Plan, started: Started, engine: tuple[str, ...]) -> str:
-    """Take back a container that was made and did not prove itself. Returns its last lines."""
-    if plan.old and started.id == plan.old.id:
-        return ""
-    replaced = plan.old if plan.action in (REPLACE, BESIDE) else None
+def undo_script(plan: Plan, engine: tuple[str, ...]) -> Script:
+    """Return the script that takes back what a plan's start made, unless that is written down as deployed."""
+    old = plan.old
     text = render(
         "container/undo.sh.j2",
         engine=engine,
-        made=started.id,
+        place=plan.spec.place,
         name=plan.spec.name,
-        old=replaced.id if replaced else "",
-        old_running=bool(replaced and replaced.running and plan.action == REPLACE),
+        old=old.id if old else "",
+        replaced=plan.action in (REPLACE, BESIDE),
+        restart=bool(old and old.running and plan.action == REPLACE),
     )
+    return Script("undo", text)
+
+
+def undo(machine: Machine, plan: Plan, engine: tuple[str, ...]) -> str:
+    """Take back a container that was made and did not prove itself. Returns its last lines."""
     try:
-        return machine.run(Script("undo", text), deadline=120).text
+        return machine.run(undo_script(plan, engine), deadline=120).text
     except HostError:  # the proof's own failure says more
         return ""

@@ -18,12 +18,14 @@ _ANSWER_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def turn(machine: Machine, place: str) -> Iterator[None]:
+def turn(machine: Machine, place: str, undo: Script | None = None) -> Iterator[None]:
     """Keep other changes and launches of the project in `place` (absolute) away during the block.
 
-    A connection that is cut ends the turn. Raises Busy while somebody else has it.
+    Where the block does not come to its end (Ctrl-C, a cut connection, an error) the host carries out `undo`
+    by itself. Raises Busy while somebody else has the turn.
     """
-    text = render("container/turn.sh.j2", place=place, lock=LOCK, by=caller())
+    undoing = undo.text if undo else ""
+    text = render("container/turn.sh.j2", place=place, lock=LOCK, by=caller(), undo=undoing)
     with machine.stream(Script("turn", text)) as stream:
         said = b""
         while not said.endswith(b"\n"):
@@ -38,3 +40,5 @@ def turn(machine: Machine, place: str) -> Iterator[None]:
                 f"another deploy, down or launch{by} is going on", where=machine.host.name, hint="Try again."
             )
         yield
+        with contextlib.suppress(LostConnection):  # the host looks whether it was done
+            stream.write(b"done\n")

@@ -141,7 +141,7 @@ def test_a_failed_proof_takes_the_container_back(project: Path) -> None:
     assert "orch: gpu01: the proof from inside failed: ImportError: libcudart.so.11.0" in called.err
     machine = called.machines["gpu01"]
     assert names(machine)[-1] == "undo"
-    assert "rm -f c0ffee" in text_of(machine.ran[-1])
+    assert 'rm -f "$made"' in text_of(machine.ran[-1])
 
 
 def test_a_start_that_fails_says_the_cause_and_the_last_lines(project: Path) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from orchestrator.container.turn import LOCK, turn
 from orchestrator.errors import Busy
+from orchestrator.hosts.command import Script
 from tests.unit.test_launch import Place, place
 
 __all__ = ["place"]  # a fixture
@@ -52,10 +55,34 @@ def test_a_change_has_its_turn_alone_and_gives_it_back(place: Place) -> None:
         with pytest.raises(Busy, match=r"another deploy, down or launch by .*@.* is going on"):
             with turn(place.machine, str(place.folder)):
                 pass
+    soon(lambda: free(place))
+
+
+def soon(true: Callable[[], bool]) -> None:
     until = time.monotonic() + 10
-    while not free(place):
+    while not true():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_a_change_that_is_broken_off_is_undone_once_its_start_is_over(place: Place) -> None:
+    undone = place.folder / "undone"
+    undo = Script("undo", f"echo undone >> {shlex.quote(str(undone))}")
+    with turn(place.machine, str(place.folder), undo):
+        pass
+    soon(lambda: free(place))
+    assert not undone.exists()
+
+    with (place.folder / f"{LOCK}.start").open("w") as starting:
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        # as a cut line does: the stream ends, and nobody says `done`
+        broken = turn(place.machine, str(place.folder), undo)
+        broken.__enter__()
+        broken.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        assert not free(place)
+        assert not undone.exists()
+    soon(undone.exists)
+    soon(lambda: free(place))
 
 
 def test_nothing_is_launched_during_a_change(place: Place) -> None:
