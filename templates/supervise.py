@@ -2,7 +2,7 @@
 
 Started by a launch as
 
-    nohup setsid flock -n LOCK python3 supervise.py --person P --run ID -- CMD >> LOG 2>&1 < /dev/null
+    nohup setsid flock -w 10 LOCK python3 supervise.py --person P --run ID -- CMD >> LOG 2>&1 < /dev/null
 
 in the worker's `work/` folder or below. Python 3.6, standard library only. The worker's folder
 (ORCH_WORKER_DIR) holds:
@@ -323,6 +323,8 @@ def main(words):
     options, command = words[:split], words[split + 1 :]
     named = dict(zip(options[::2], options[1::2]))
     folder = os.environ.pop("ORCH_WORKER_DIR")
+    if not os.path.exists(os.path.join(folder, "launch.json")):
+        sys.exit("orch: this launch was given up")
     supervisor = Supervisor(named["--person"], named["--run"], command, folder)
     sys.exit(supervisor.supervise())
 

@@ -55,8 +55,11 @@ class NeedsBundle(OrchError):
 
 
 def launch_line(spec: RunSpec) -> str:
-    """Return what a person would type: the line that runs inside the environment, in the run's folder."""
-    words: list[str | Raw] = ["nohup", "setsid", "flock", "-n", Raw('"$ORCH_WORKER_DIR/lock"')]
+    """Return what a person would type: the line that runs inside the environment, in the run's folder.
+
+    The lock is waited for: somebody who looks at it shares it for a moment.
+    """
+    words: list[str | Raw] = ["nohup", "setsid", "flock", "-w", "10", Raw('"$ORCH_WORKER_DIR/lock"')]
     words += ["python3", Raw('"$ORCH_RUN_DIR/supervise.py"'), "--person", spec.person, "--run", spec.run]
     line = Command((*words, "--", *spec.argv)).shell()
     return f'{line} >> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null'

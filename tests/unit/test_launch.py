@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import stat
+import secrets
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,6 +31,8 @@ from orchestrator.run.stop import stop
 from tests.unit.here import venv_in
 
 GPUS = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
+# Of this process alone: a stop sweeps the whole machine for its run, and tests run side by side.
+RUN = f"20261130-0214-{secrets.token_hex(4)}-000"
 IDLE = "0, GPU-aaaa, 3\n1, GPU-bbbb, 3\n2, GPU-cccc, 3\n"
 
 
@@ -52,7 +57,7 @@ class Place:
         (self.folder / "profile.sh").write_text(f"PATH='{path}'; export PATH\n")
         (self.folder / "whole").touch()
 
-    def order(self, *argv: str, run: str = "20261130-0214-run-0001", **fields: Any) -> Order:
+    def order(self, *argv: str, run: str = RUN + "1", **fields: Any) -> Order:
         spec = RunSpec(run, argv, ("gpu01",), "ana maria", "p", "b1", by="ana@laptop")
         mine = {k: fields.pop(k) for k in list(fields) if k in ("env", "share", "watch")}
         return Order(replace(spec, **fields), str(self.folder), **mine)
@@ -62,7 +67,7 @@ class Place:
         self.runs.append(order.spec.run)
         return launch(self.machine, order)
 
-    def worker(self, run: str = "20261130-0214-run-0001") -> Path:
+    def worker(self, run: str = RUN + "1") -> Path:
         return self.folder / "runs" / run / "gpu01"
 
     def records(self, run: str = "*", since: int | None = None) -> tuple[Record, ...]:
@@ -87,7 +92,7 @@ def test_a_launch_says_how_the_command_began(place: Place) -> None:
     assert launched.gpus is None
     spec = json.loads((place.folder / "runs" / "latest" / "spec.json").read_text())
     assert spec["argv"] == ["sleep", "60"]
-    assert "ana@laptop train 20261130-0214-run-0001\n" in (place.folder / "audit.log").read_text()
+    assert f"ana@laptop train {RUN}1\n" in (place.folder / "audit.log").read_text()
 
 
 def test_words_and_variables_arrive_as_they_are(place: Place) -> None:
@@ -166,23 +171,64 @@ def test_a_launch_that_cannot_place_its_files_leaves_nothing(place: Place) -> No
     (place.folder / "bundles" / "b1" / "src").rmdir()
     os.chmod(place.folder / "bundles" / "b1" / "data.txt", 0o000)
     (place.folder / "runs").mkdir()
-    (place.folder / "runs" / "20261130-0214-run-0001").touch()
+    (place.folder / "runs" / RUN + "1").touch()
     with pytest.raises(HostError, match="could not be placed"):
         place.launch("true")
     assert not place.worker().exists()
 
 
-def test_the_private_file_is_private(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A python3 that is none: the supervisor never reads the file.
-    tools = place.root / "tools"
-    tools.mkdir(parents=True)
-    (tools / "python3").write_text("#!/bin/sh\necho no python here\nexit 5\n")
-    (tools / "python3").chmod(0o755)
-    place.deploy(path=f"{tools}:{os.environ['PATH']}")
+def test_the_private_file_is_private_and_goes_when_nobody_reads_it(place: Place) -> None:
+    mode = place.root / "mode"
+    tool(place, "python3", f'echo no python here\nstat -c %a "$ORCH_WORKER_DIR/launch.json" > {mode}\nexit 5')
     with pytest.raises(HostError, match="supervisor did not start") as told:
-        place.launch("true")
+        place.launch("true", env={"TOKEN": "hush-hush"})
     assert told.value.details == "no python here"
-    assert stat.S_IMODE((place.worker() / "launch.json").stat().st_mode) == 0o600
+    assert mode.read_text() == "600\n"
+    assert not (place.worker() / "launch.json").exists()
+
+
+def tool(place: Place, name: str, text: str) -> None:
+    """Put a program in front of the others of the environment."""
+    tools = place.root / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+    (tools / name).chmod(0o755)
+    place.deploy(path=f"{tools}:{os.environ['PATH']}")
+
+
+def test_somebody_who_looks_at_the_lock_keeps_no_run_from_starting(place: Place) -> None:
+    looks = '(flock -s 9; sleep 1) 9<"$ORCH_WORKER_DIR/lock" &'
+    tool(place, "nohup", f'{looks}\nsleep 0.3\nexec {shutil.which("nohup")} "$@"')
+    assert place.launch("sleep", "60").state["state"] == "running"
+
+
+def test_a_supervisor_that_needs_long_is_waited_for(place: Place) -> None:
+    tool(place, "python3", f'case "$*" in *--person*) sleep 12 ;; esac\nexec {sys.executable} "$@"')
+    assert place.launch("sleep", "60").state["state"] == "running"
+
+
+def test_a_launch_that_was_given_up_never_begins(place: Place) -> None:
+    place.launch("true", watch=20)
+    line = [
+        "python3",
+        str(place.worker().parent / "supervise.py"),
+        "--person",
+        "a",
+        "--run",
+        "r",
+        "--",
+        "touch",
+        "x",
+    ]
+    done = subprocess.run(
+        [*line, "touch", "x"],
+        cwd=place.root,
+        env={**os.environ, "ORCH_WORKER_DIR": str(place.worker())},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"orch: this launch was given up\n")
+    assert not (place.root / "x").exists()
 
 
 # Records and stops
@@ -216,6 +262,16 @@ def test_a_run_whose_supervisor_was_killed_still_runs_and_can_be_stopped(place: 
     assert stop(place.machine, record, by="bob", grace=5).how == "lost"
 
 
+def test_stopping_what_was_lost_changes_nothing(place: Place) -> None:
+    place.launch("sleep", "60")
+    (record,) = place.records()
+    os.kill(record.state["pid"], 9)
+    os.kill(record.state["child"], 9)
+    assert stop(place.machine, record, by="bob", grace=5).how == "lost"
+    (record,) = place.records()
+    assert judge(record).state == "lost"
+
+
 CLOSE = "import os, time; os.closerange(3, 256); print('closed', flush=True); time.sleep(60)"
 
 
@@ -242,7 +298,7 @@ def test_what_was_halted_can_be_stopped(place: Place, who: str) -> None:
 
 def test_what_ended_long_ago_is_left_out_and_what_lives_is_not(place: Place) -> None:
     for number, argv in enumerate((("true",), ("sleep", "60"), ("sleep", "60"), ("true",)), 1):
-        place.launch(*argv, run=f"20261130-0214-run-000{number}", watch=1)
+        place.launch(*argv, run=f"{RUN}{number}", watch=1)
     living, lost = (r.state for r in place.records() if not r.state.get("ended"))
     os.kill(lost["pid"], 9)
     os.kill(lost["child"], 9)
@@ -267,7 +323,7 @@ def test_the_log_and_progress_come_with_the_record(place: Place) -> None:
     place.launch(
         "sh", "-c", "echo first; printf 'a\\tb \\001\\n'; echo '{\"epoch\": 3}' > ../progress.jsonl", watch=20
     )
-    (record,) = place.records("20261130-0214-run-0001")
+    (record,) = place.records(RUN + "1")
     assert record.tail == "first\na\tb \001"
     assert record.progress == '{"epoch": 3}'
     assert record.size == 12
@@ -383,15 +439,15 @@ def test_a_gpu_that_is_not_there(place: Place, smi: Path) -> None:
 
 
 def test_a_run_that_has_not_touched_its_gpu_yet_holds_it(place: Place, smi: Path) -> None:
-    assert place.launch("sleep", "60", gpus="2", run="20261130-0214-run-0001").indices == (0, 1)
-    assert place.launch("sleep", "60", run="20261130-0214-run-0002").indices == (2,)
+    assert place.launch("sleep", "60", gpus="2", run=RUN + "1").indices == (0, 1)
+    assert place.launch("sleep", "60", run=RUN + "2").indices == (2,)
     with pytest.raises(Busy):
-        place.launch("sleep", "60", run="20261130-0214-run-0003")
+        place.launch("sleep", "60", run=RUN + "3")
 
 
 def test_a_run_that_ended_holds_nothing(place: Place, smi: Path) -> None:
-    place.launch("true", run="20261130-0214-run-0001", watch=20)
-    assert place.launch("true", run="20261130-0214-run-0002", gpus="all", watch=5).indices == (0, 1, 2)
+    place.launch("true", run=RUN + "1", watch=20)
+    assert place.launch("true", run=RUN + "2", gpus="all", watch=5).indices == (0, 1, 2)
 
 
 def test_none_hides_the_gpus(place: Place, smi: Path) -> None:
@@ -404,7 +460,7 @@ def test_an_environment_without_gpus(place: Place) -> None:
     launched = place.launch("sh", "-c", 'echo "[${CUDA_VISIBLE_DEVICES-unset}]"', watch=20)
     assert (launched.gpus, launched.log) == (None, "[unset]")
     with pytest.raises(HostError, match="has no GPU"):
-        place.launch("true", gpus="1", run="20261130-0214-run-0002")
+        place.launch("true", gpus="1", run=RUN + "2")
 
 
 def test_a_run_of_a_minute_ago_that_never_spoke_is_lost(place: Place) -> None:

@@ -28,24 +28,13 @@ def free(place: Place) -> bool:
         return True
 
 
-SHORT = """#!/bin/sh
-PATH=${PATH#*:}
-for word; do
-    shift
-    case $word in 20|60) word=0 ;; esac
-    set -- "$@" "$word"
-done
-exec flock "$@"
-"""
-
-
 @pytest.fixture(autouse=True)
 def impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody wait for a lock."""
+    """Let nobody sleep for a second between two tries."""
     tools = tmp_path / "impatient"
     tools.mkdir()
-    (tools / "flock").write_text(SHORT)
-    (tools / "flock").chmod(0o755)
+    (tools / "sleep").write_text("#!/bin/sh\n[ $1 = 1 ] || exec /bin/sleep $1\n")
+    (tools / "sleep").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
 
 
