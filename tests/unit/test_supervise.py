@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+# Of this process alone: a sweep goes over the whole machine, and tests run side by side.
+RUN = f"run-{secrets.token_hex(4)}"
 SUPERVISE = Path(__file__).resolve().parents[2] / "templates" / "supervise.py"
 
 
@@ -39,11 +42,11 @@ class Worker:
             "container": "c1",
             "host": "gpu01",
             "grace": grace,
-            "env": {"ORCH_RUN_ID": "run-1", **(env or {})},
+            "env": {"ORCH_RUN_ID": RUN, **(env or {})},
         }
         (self.folder / "launch.json").write_text(json.dumps(launch))
         line = ["nohup", "setsid", "flock", "-n", str(self.folder / "lock"), sys.executable, str(SUPERVISE)]
-        line += ["--person", "ana maria", "--run", "run-1", "--", *command]
+        line += ["--person", "ana maria", "--run", RUN, "--", *command]
         with (self.folder / "training.log").open("ab") as log:
             self.process = subprocess.Popen(
                 line,
@@ -153,7 +156,7 @@ def test_a_running_command_holds_the_lock_and_names_itself(worker: Worker) -> No
     worker.running()
     assert worker.held()
     line = Path(f"/proc/{worker.state['pid']}/cmdline").read_bytes().split(b"\0")
-    assert line[1:6] == [str(SUPERVISE).encode(), b"--person", b"ana maria", b"--run", b"run-1"]
+    assert line[1:6] == [str(SUPERVISE).encode(), b"--person", b"ana maria", b"--run", RUN.encode()]
     stat = Path(f"/proc/{worker.state['pid']}/stat").read_text().rpartition(")")[2].split()
     assert worker.state["pid_start"] == int(stat[19])
 
@@ -187,7 +190,7 @@ def test_stop_kills_what_ignores_it_when_the_grace_is_over(worker: Worker) -> No
 def test_stop_leaves_no_child_behind_not_even_one_with_its_own_session(worker: Worker) -> None:
     worker.start("sh", "-c", "setsid sleep 61 & sleep 62 & echo $!; wait")
     until(lambda: worker.log)
-    token = b"ORCH_RUN_ID=run-1"
+    token = f"ORCH_RUN_ID={RUN}".encode()
 
     def members() -> list[str]:
         found = []
