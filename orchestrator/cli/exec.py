@@ -37,7 +37,8 @@ def command(app: App, host: str | None, on_host: bool, stdin: bool, tty: bool, w
     if words[:1] == ("--",):
         words = words[1:]
     if not words:
-        raise UsageError("no command", hint="As in: orch exec gpu01 -- nvidia-smi")
+        what = f"no command for '{host}'" if host else "no command"
+        raise UsageError(what, hint="Host first, then the command: orch exec gpu01 -- nvidia-smi")
     target = find_target(app, host, on_host=on_host)
     line = entered(target, words, stdin=stdin or tty, tty=tty)
     from orchestrator.hosts.terminal import interact, local_terminal

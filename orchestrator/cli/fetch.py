@@ -51,10 +51,12 @@ def command(
     """
     from orchestrator.cli.places import inside_work
     from orchestrator.cli.runs import find_run
+    from orchestrator.run.ignore import FETCHED
 
     path = inside_work(path)
     found = find_run(app, word, hosts)
     target = app.cwd / (to or found.id)
+    made = not target.exists()
     several = len(found.workers) > 1
     folders = {w.host.name: target / w.record.host if several else target for w in found.workers}
     records = {w.host.name: w.record for w in found.workers}
@@ -65,11 +67,14 @@ def command(
 
     # One after the other: there is one terminal and one disk here.
     outcomes = [outcome for worker in found.workers for outcome in app.each([worker.host], work)]
-    if target.exists():
+    status = app.close(outcomes) or max((o.value or OK for o in outcomes), default=OK)
+    if any(not o.error for o in outcomes) and target.exists():
         click.echo(target)
         if to is None:
             _hide_from_git(target)
-    return app.close(outcomes) or max((o.value or OK for o in outcomes), default=OK)
+        if made:
+            (target / FETCHED).touch()
+    return status
 
 
 def _hide_from_git(folder: Path) -> None:

@@ -62,9 +62,12 @@ def read_records(
     return ask(machine, RUNS, values=values).of(RUNS)
 
 
-def find_run(app: App, word: str | None, hosts: Sequence[str] = (), *, tail: int = 0) -> FoundRun:
+def find_run(
+    app: App, word: str | None, hosts: Sequence[str] = (), *, tail: int = 0, alive: bool = False
+) -> FoundRun:
     """Find the run that `word` means; the caller's newest when there is none.
 
+    With `alive` a name means the newest that lives, where any does.
     Where this machine remembers the run's hosts only they are asked, so that a dead host elsewhere costs
     nothing. Raises UsageError when there is no such run, a host's error when one that may have it is silent.
     """
@@ -72,18 +75,18 @@ def find_run(app: App, word: str | None, hosts: Sequence[str] = (), *, tail: int
 
     wanted = Wanted(word or "latest")
     chosen = app.looked_at(hosts)
-    known, exact = ((), wanted) if hosts else _remembered(app, wanted)
-    found = (known and _look(app, exact, known, tail)) or _look(app, wanted, chosen, tail)
+    known, exact = ((), wanted) if hosts or (alive and not wanted.by_id) else _remembered(app, wanted)
+    found = (known and _look(app, exact, known, tail)) or _look(app, wanted, chosen, tail, alive)
     if found:
         return found
     what = f"no run '{word}'" if word else "no run"
     raise UsageError(f"{what} on {', '.join(h.name for h in chosen)}", hint="See: orch ps -a")
 
 
-def _look(app: App, wanted: Wanted, hosts: Sequence[Host], tail: int) -> FoundRun | None:
+def _look(app: App, wanted: Wanted, hosts: Sequence[Host], tail: int, alive: bool = False) -> FoundRun | None:
     """Look for a run on hosts. Raises a host's error when it isn't found and may be where nobody answers."""
     outcomes = app.each(hosts, lambda machine: _matching(machine, wanted, tail))
-    found = _choose(wanted, outcomes)
+    found = _choose(wanted, outcomes, alive)
     for outcome in outcomes:
         if outcome.error and not found:
             raise outcome.error
@@ -98,10 +101,13 @@ def _matching(machine: Machine, wanted: Wanted, tail: int) -> tuple[Record, ...]
     return tuple(r for r in records if wanted.matches(r.spec.run, r.spec.name))
 
 
-def _choose(wanted: Wanted, outcomes: Sequence[Outcome[tuple[Record, ...]]]) -> FoundRun | None:
+def _choose(wanted: Wanted, outcomes: Sequence[Outcome[tuple[Record, ...]]], alive: bool) -> FoundRun | None:
     from orchestrator.run.find import newest
+    from orchestrator.run.status import judge
 
     rows = [(r.spec.run, r.spec.asked, Worker(o.host, r)) for o in outcomes for r in o.value or ()]
+    if alive and not wanted.by_id:
+        rows = [row for row in rows if judge(row[2].record).live] or rows
     workers = tuple(newest(wanted, rows))
     return FoundRun(workers[0].record.spec, workers) if workers else None
 

@@ -48,7 +48,7 @@ def _stop(app: App, word: str, hosts: tuple[str, ...], grace: float, why: str) -
     from orchestrator.container.identity import caller
     from orchestrator.run.stop import Stopped, stop
 
-    found = find_run(app, word, hosts)
+    found = find_run(app, word, hosts, alive=True)
     records = {w.host.name: w.record for w in found.workers}
     by = caller()
     outcomes = app.each(

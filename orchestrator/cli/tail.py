@@ -31,6 +31,9 @@ _AHEAD = 64
 @click.command("tail")
 @host_options
 @click.option("-n", "--lines", type=click.IntRange(0), help="Begin so many lines before the end.")
+@click.option(
+    "-f", "--follow", "_follow", is_flag=True, hidden=True, expose_value=False
+)  # every hand types it
 @click.option("--no-follow", is_flag=True, help="Show what is there and end.")
 @click.option("--raw", is_flag=True, help="The file's bytes as they are (one worker).")
 @click.argument("word", required=False, metavar="[RUN]")
@@ -89,6 +92,7 @@ class Screen:
         self._raw, self._terminal = raw, sys.stdout.isatty()
         self._prefixes = prefixes(hosts, colour=self._terminal and "NO_COLOR" not in os.environ)
         self._views: dict[str, View] = {}
+        self._last = b""
 
     def show(self, host: str, piece: Piece) -> None:
         """Show what a piece of a host's log makes visible."""
@@ -108,9 +112,11 @@ class Screen:
         """Show what was held back of lines without an end."""
         for view in self._views.values():
             self._write(view.end().encode())
+        if self._terminal and self._last not in (b"\n", b""):
+            self._write(b"\n")  # what is said next begins a line of its own
 
-    @staticmethod
-    def _write(data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
+        self._last = data[-1:] or self._last
         sys.stdout.flush()
         while data:
             data = data[os.write(1, data) :]

@@ -41,7 +41,21 @@ class Manner:
         return 0 if self.detach or self.follows else EARLY
 
 
-@click.command("train", context_settings={"allow_interspersed_args": False})
+class TrainCommand(click.Command):
+    """A command that knows the commonest slip: flags of the training before `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as usual; say where a flag that isn't orch's belongs."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            guess = error.possibilities[0] if error.possibilities else None
+            meant = f"Did you mean {guess}? " if guess else ""
+            hint = f"{meant}What belongs to your command stands after --: orch train -- python3 train.py --x"
+            raise UsageError(f"no option {error.option_name}", hint=hint) from error
+
+
+@click.command("train", cls=TrainCommand, context_settings={"allow_interspersed_args": False})
 @host_options
 @click.option(
     "--env", "-e", multiple=True, metavar="K=V", help="An environment variable; K alone: from here."
@@ -93,6 +107,7 @@ def command(
 
     if detach and wait:
         raise UsageError("--detach and --wait exclude each other")
+    _check_command(app, argv)
     candidates = _candidates(app, hosts, exclude, nodes)
     manner = Manner(detach, wait, quiet)
     bundle, argv = _code(app, candidates[0], argv, max_size)
@@ -118,6 +133,19 @@ def command(
         except (Busy, Unreachable, Refused) as error:
             app.say(f"{error.where}: {error.message}, so the next one")
     return _launch(app, candidates[-1], order(candidates[-1]), bundle, manner)
+
+
+def _check_command(app: App, argv: tuple[str, ...]) -> None:
+    """Refuse a first word that is a slip, before it becomes a failed run."""
+    if not argv:
+        return
+    first, rest = argv[0], " ".join(argv[1:] if argv[1:2] != ("--",) else argv[2:])
+    if first in app.inventory.groups or any(first == h.name for h in app.inventory.hosts):
+        raise UsageError(
+            f"{first} is a host, not a command", hint=f"orch train --hosts {first} -- {rest or 'CMD'}"
+        )
+    if first.endswith(".py") and "/" not in first and (app.cwd / first).is_file():
+        raise UsageError(f"{first} is no program", hint=f"orch train -- python3 {' '.join(argv)}")
 
 
 def _candidates(

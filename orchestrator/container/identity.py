@@ -73,11 +73,15 @@ def slug(text: str) -> str:
 
 
 def top_folder(folder: Path) -> Path:
-    """Return the git top level around `folder`, else `folder`. A home kept in git is nobody's project."""
+    """Return the git top level around `folder`, else the nearest folder with a hosts.ini, else `folder`.
+
+    A home kept in git, or with a hosts.ini, is nobody's project.
+    """
     outside = {Path.home(), Path("/")}
-    for place in (folder, *folder.parents):
-        if (place / ".git").exists() and place not in outside:
-            return place
+    for mark in (".git", "hosts.ini"):
+        for place in (folder, *folder.parents):
+            if (place / mark).exists() and place not in outside:
+                return place
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,12 @@ PROOF = ("python3", "/usr/local/lib/orch/proof", "/workspace")
 
 PROOF_DEADLINE = 300.0
 """Seconds for importing TensorFlow from a cold disk."""
+
+
+_BY_HAND = (
+    "Packages that were installed by hand come before the image's: on the host, remove home/.local in the "
+    "folder of the project (~/.orch/PERSON/PROJECT)."
+)
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,12 @@ def look(machine: Machine, command: Command) -> Seen:
     if result.status or not lines:
         said = result.err.decode("utf-8", "replace").strip()
         last = said.splitlines()[-1] if said else f"status {result.status}"
+        by_hand = re.search(r'File "/[^"]*/\.local/lib/python', said)
         raise HostError(
-            f"the proof from inside failed: {last}", where=machine.host.name, details=said or None
+            f"the proof from inside failed: {last}",
+            where=machine.host.name,
+            details=said or None,
+            hint=_BY_HAND if by_hand else None,
         )
     return parse(json.loads(lines[-1]))
 

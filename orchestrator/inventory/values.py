@@ -168,6 +168,8 @@ def requirement_list(text: str, folder: Path) -> tuple[str, ...]:
     for item in found:
         if item.startswith("-"):
             raise ValueError(f"'{item}' is an option of pip; options go into a requirements file")
+        if re.match(r"[\w.\[\]-]+\s+\w", item):
+            raise ValueError(f"'{item}' is no requirement: packages are parted by commas")
     return tuple(local_path(item, folder) if item.endswith(".txt") else item for item in found)
 
 

@@ -16,8 +16,11 @@ from orchestrator.run.ids import ID
 ORCHIGNORE = ".orchignore"
 """The project's own list, at its top. gitignore syntax; it has the last word over `.gitignore`."""
 
+FETCHED = ".orch-fetched"
+"""Lies in a folder that a fetch made: what is in it came from a host, and is not sent back as code."""
+
 _NEVER = re.compile(
-    r"(\.git|__pycache__|node_modules|\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.orch-part-\w+)\Z",
+    r"(\.git|__pycache__|node_modules|hosts\.ini|\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.orch-part-\w+)\Z",
     re.DOTALL,
 )
 _KEY_HEAD = re.compile(rb"\s*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|PuTTY-User-Key-File-)")
@@ -26,7 +29,7 @@ _KEY_HEAD = re.compile(rb"\s*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|PuTTY-User-K
 def never_sent(name: str) -> bool:
     """Tell whether a file or folder of this name holds secrets, what any machine makes for itself, or a run.
 
-    A fetched run lies in a folder with its id for a name.
+    A hosts.ini may hold tokens in `env`. A fetched run lies in a folder with its id for a name.
     """
     return bool(_NEVER.match(name) or ID.match(name))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from orchestrator.errors import UsageError
-from orchestrator.run.ignore import ORCHIGNORE, Rules, never_sent, rules_of
+from orchestrator.run.ignore import FETCHED, ORCHIGNORE, Rules, never_sent, rules_of
 from orchestrator.units import size
 
 Kind = Literal["file", "link", "dir"]
@@ -99,7 +99,7 @@ def _folder(result: Walk, base: str, rules: Rules) -> list[tuple[str, Rules]]:
     except OSError as error:
         result.notes.append(f"not sent: {base or '.'} ({_reason(error)})")
         return []
-    if base and "pyvenv.cfg" in entries:
+    if base and {"pyvenv.cfg", FETCHED} & entries.keys():
         return []
     rules = rules.entering(folder, base, entries)
     before, inside = len(result.found), []

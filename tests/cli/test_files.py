@@ -98,6 +98,7 @@ def test_fetch_brings_what_the_run_wrote(lab: Lab) -> None:
     assert err.splitlines() == ["gpu01   2 files, 2.0 kB", "    2.0 kB  out.txt", "      16 B  checkpoints/"]
     assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) == [
         ".gitignore",
+        ".orch-fetched",
         "checkpoints",
         "checkpoints/1.h5",
         "out.txt",
@@ -115,8 +116,11 @@ def test_a_run_that_wrote_nothing_says_so(lab: Lab) -> None:
 def test_a_fetched_run_is_no_code(lab: Lab) -> None:
     from orchestrator.run.bundle import collect
 
+    (lab.cwd / "train.py").touch()
     lab("fetch", "nightly")
-    assert [e.path for e in collect(lab.cwd, cache=lab.cwd.parent / "c").entries] == ["hosts.ini"]
+    lab("fetch", "nightly", "--to", "results")
+    assert (lab.cwd / "results" / "out.txt").exists()
+    assert [e.path for e in collect(lab.cwd, cache=lab.cwd.parent / "c").entries] == ["train.py"]
 
 
 def test_fetch_of_a_path_to_a_folder(lab: Lab) -> None:

@@ -144,6 +144,19 @@ def test_stop_that_did_not_work_says_so(project: Path) -> None:
     assert said.err == f"orch: gpu01: run {RUN} could not be stopped: Operation not permitted\n"
 
 
+def test_stop_takes_the_newest_of_a_name_that_lives(project: Path) -> None:
+    newer = "20261130-0300-nightly-0001"
+
+    def prepare(machine: FakeMachine) -> None:
+        records = "\n".join(
+            [HEAD, block(RUN, RUNNING), block(newer, {**FAILED, "ended": NOW - 5}, lock="free")]
+        )
+        machine.answer_facts(runs=records if machine.host.name == "gpu01" else HEAD)
+        machine.answer("stop", out='answer stopped\nstate {"state": "stopped"}\n')
+
+    assert call(project, "stop", "nightly", prepare=prepare).out == f"gpu01   {RUN}   stopped\n"
+
+
 def test_a_run_that_is_not_there(project: Path) -> None:
     said = call(project, "stop", "weekly", prepare=has_runs)
     assert said.status == 2
@@ -195,7 +208,7 @@ def test_train_prints_the_run_and_what_to_do_next(project: Path) -> None:
     assert said.status == 0
     run = said.out.split()[1]
     assert said.out == f"run     {run} on gpu01, GPUs 0-2,4\n"
-    assert said.err.splitlines()[0].startswith("code    3 files, ")
+    assert said.err.splitlines()[0].startswith("code    2 files, ")
     assert said.err.splitlines()[-1] == "next:   orch tail nightly      orch ps      orch stop nightly"
     assert len(said.machines["gpu01"].ran) == 1
 
@@ -342,6 +355,31 @@ def test_the_first_candidate_with_room_is_taken(project: Path) -> None:
 def test_which_host_is_asked_when_there_are_several(project: Path) -> None:
     said = call(project, "train", "-d", "--", "true")
     assert (said.status, said.err) == (2, "orch: which hosts? There are 2. Name them: --hosts gpu01,gpu02\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (
+            ("gpu01", "--", "python3", "train.py"),
+            "orch: gpu01 is a host, not a command. orch train --hosts gpu01 -- python3",
+        ),
+        (
+            ("--hosts", "gpu01", "--", "train.py", "--x"),
+            "train.py is no program. orch train -- python3 train.py --x",
+        ),
+        (
+            ("--hosts", "gpu01", "--epochs=3"),
+            "What belongs to your command stands after --",
+        ),
+        (("--host", "gpu01", "--", "true"), "no option --host. Did you mean --hosts?"),
+    ],
+)
+def test_a_word_that_is_a_slip_makes_no_run(project: Path, words: tuple[str, ...], what: str) -> None:
+    said = call(project, "train", "-d", *words, prepare=launched())
+    assert (said.status, said.machines) == (2, {})
+    assert what in said.err
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,8 @@ def cron(tmp_path: Path) -> Iterator[Cron]:
     ) as outer:
         until(lambda: (tmp_path / "booted").exists() or outer.poll() is not None, 20, "cron starts")
         assert outer.poll() is None
+        # cron reads its tables when it starts and then those of a later second only
+        until(lambda: time.time() > (tmp_path / "booted").stat().st_mtime + 2.5, 10, "a later second")
         children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
         yield Cron(tmp_path, int(children[0]))
         outer.kill()

@@ -59,6 +59,15 @@ def test_without_git_it_is_the_folder(tmp_path: Path) -> None:
     assert identity_of(host(person="ana"), tmp_path).project.folder == tmp_path
 
 
+def test_without_git_a_hosts_ini_further_up_marks_the_project(tmp_path: Path) -> None:
+    inner = tmp_path / "mnist" / "data" / "raw"
+    inner.mkdir(parents=True)
+    (tmp_path / "mnist" / "hosts.ini").touch()
+    assert top_folder(inner) == tmp_path / "mnist"
+    (tmp_path / "mnist" / "data" / ".git").mkdir()
+    assert top_folder(inner) == tmp_path / "mnist" / "data"
+
+
 def test_a_home_kept_in_git_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".git").mkdir()

@@ -171,7 +171,7 @@ def test_a_launch_that_cannot_place_its_files_leaves_nothing(place: Place) -> No
     (place.folder / "bundles" / "b1" / "src").rmdir()
     os.chmod(place.folder / "bundles" / "b1" / "data.txt", 0o000)
     (place.folder / "runs").mkdir()
-    (place.folder / "runs" / RUN + "1").touch()
+    (place.folder / "runs" / (RUN + "1")).touch()
     with pytest.raises(HostError, match="could not be placed"):
         place.launch("true")
     assert not place.worker().exists()
