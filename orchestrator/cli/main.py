@@ -180,12 +180,23 @@ def _silence(*files: TextIO) -> None:
 def main() -> NoReturn:
     """Run the command line of this process, and end it."""
     _open_streams()
-    code = run(sys.argv[1:])
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # else the caller has it ignored, as nohup does
+            signal.signal(number, _end)
+    try:
+        code = run(sys.argv[1:])
+    except SystemExit as end:
+        code = int(end.code or 0)
     atexit._run_exitfuncs()
     for file in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             file.flush()
     os._exit(code)  # threads may still wait for a host: the interpreter's own end would abort in some of them
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """Leave all `with` blocks on the way out."""
+    raise SystemExit(128 + number)
 
 
 def _open_streams() -> None:

@@ -36,13 +36,13 @@ class Target:
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Let Ctrl-C end the command there too: neither sshd nor the engine passes it on."""
+        """Let what ends us end the command there too: neither sshd nor the engine passes it on."""
         from orchestrator.hosts.command import Script
         from orchestrator.render import render
 
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit, BrokenPipeError):
             with contextlib.suppress(OrchError):
                 text = render("run/end.sh.j2", token=self.token)
                 self.machine.run(Script("end", text), deadline=15)

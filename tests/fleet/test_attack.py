@@ -144,6 +144,13 @@ def test_ctrl_c_ends_the_watching_and_what_exec_began(deployed: Orch, gpu01: Hos
         assert process.stdout.readline() == "in\n"
         assert interrupted(process) == "\n"
     assert "sleep 4321" not in processes(gpu01)
+
+    with started(deployed, "exec", "gpu01", "--", "sh", "-c", "echo in; sleep 4321") as process:
+        assert process.stdout
+        assert process.stdout.readline() == "in\n"
+        process.terminate()
+        assert process.wait(timeout=30) == 143
+    assert "sleep 4321" not in processes(gpu01)
     deployed("stop", "--now", run)
 
 
