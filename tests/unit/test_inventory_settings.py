@@ -100,6 +100,7 @@ def test_a_value_gets_its_type(desk, key, text, value):
         ("image", "--privileged", "expected one word"),
         ("tensorflow", "latest", "expected a version such as 2.9.3"),
         ("requirements", "-r x.txt", "'-r x.txt' is an option of pip"),
+        ("requirements", "wandb transformers", "packages are parted by commas"),
         ("apt_packages", "lib gl1", "expected names of Debian packages"),
         ("jupyter", "maybe", "expected yes or no, got 'maybe'"),
         ("gpus", "0", "expected auto, all, none, a count"),

@@ -60,6 +60,7 @@ def route(file: Path, port: int = 22, alias: str | None = None, hash_names: bool
 def test_a_known_key_is_taken(file: Path) -> None:
     file.write_text(f"gpu01.lab {A.text}\n")
     check(file, A, policy="strict")
+    assert file.read_text() == f"gpu01.lab {A.text}\n"
 
 
 def test_one_of_several_known_keys_is_enough(file: Path) -> None:
