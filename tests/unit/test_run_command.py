@@ -191,6 +191,7 @@ def test_an_installation_that_is_cut_short_is_never_taken_for_whole(tmp_path: Pa
     tool = tmp_path / "python"
     inner = f"""#!/bin/sh
 case "$*" in *pip*) [ -f {tmp_path}/again ] || {{ touch {tmp_path}/again; echo no network; exit 1; }};; esac
+case "$*" in *--build*) echo "$KERAS_HOME" > {tmp_path}/keras ;; esac
 echo numpy==1.23.5
 """
     made = 'mkdir -p "$3/bin"; cat > "$3/bin/python3"'
@@ -226,3 +227,4 @@ echo numpy==1.23.5
     assert not (folder / "half").exists()
     assert (folder / "packages.txt").read_text() == "numpy==1.23.5\n"
     assert (tmp_path / "p" / "venv" / "ca.crt").read_text() == "AUTHORITY\n"
+    assert (tmp_path / "keras").read_text() == f"{folder}/keras\n", "the import writes nothing into the home"
