@@ -81,9 +81,9 @@ def each(
                 return
             done.put((number, _one(hosts[number], work, connect, machines)))
 
-    for _ in range(min(max(parallel, 1), len(hosts))):
-        threading.Thread(target=worker, daemon=True).start()
     try:
+        for _ in range(min(max(parallel, 1), len(hosts))):
+            threading.Thread(target=worker, daemon=True).start()
         found = _gather(len(hosts), done, told)
     except BaseException:
         machines.stop()
