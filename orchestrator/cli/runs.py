@@ -57,7 +57,7 @@ def read_records(
     from orchestrator.run.record import RUNS, query
 
     settings = machine.host.settings
-    engine = " ".join(settings.engine_command) or "docker" if settings.engine == "docker" else ""
+    engine = " ".join(settings.engine_command) or "docker" if settings.in_container else ""
     values = query(settings.root, person=person, run=run, since=since, tail=tail, engine=engine)
     return ask(machine, RUNS, values=values).of(RUNS)
 

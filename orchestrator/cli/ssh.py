@@ -52,7 +52,7 @@ def _inside(target: Target, words: tuple[str, ...]) -> tuple[Machine, Command]:
 
     shell = Command((Raw('exec "${SHELL:-/bin/sh}" -l'),))
     environment = target.environment
-    if environment is None or environment.engine == "venv":
+    if environment is None or not environment.in_container:
         return target.machine, entered(
             target, words or ("/bin/sh", "-c", shell.shell()), stdin=True, tty=True
         )

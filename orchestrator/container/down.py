@@ -54,7 +54,7 @@ def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) 
     values = {"docker": host.settings.engine_command, "place": place_word, "volumes": []}
     answers = ask(machine, DOCKER, PLACE, values=values)
     docker, place = answers.of(DOCKER), answers.of(PLACE)
-    if docker.trouble and host.settings.engine != "venv":
+    if docker.trouble and host.settings.in_container:
         raise engine_error(host, docker.trouble, place.account)
     containers = tuple(_ours(host, identity, docker))
     inside = (run for c in containers if c.running for run in place.inside(c.id))

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from orchestrator.hosts.command import Command, Raw, Secret, Word
+from orchestrator.inventory.host import CONTAINER_ENGINES
 from orchestrator.render import render
 
 VERSION = 1
@@ -18,9 +19,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Environment:
-    """Where commands run on one host: a container, or a venv. None where a thing does not apply."""
+    """Where commands run on one host: a container, or the host itself. None where a thing does not apply."""
 
-    engine: str  # docker | venv
+    engine: str  # as in the settings, but for auto
     user: str
     uid: int
     gid: int
@@ -34,7 +35,7 @@ class Environment:
     project: str
     folder: str
     spec: str  # digest of the spec it was made of
-    command: tuple[str, ...] = ()  # the engine's command
+    command: tuple[str, ...] = ()  # the engine's; without a running container: what a command stands behind
     container: str | None = None  # id; names change hands
     name: str | None = None
     tensorflow: str | None = None
@@ -45,13 +46,16 @@ class Environment:
     port: int | None = None
     host_keys: tuple[str, ...] = ()
     network: str = "bridge"
-    path: str | None = None  # venv: the folder put in front of PATH
-    profile: str | None = None  # venv: sourced before each command; holds PATH and env
-    whole: str | None = None  # venv: exists when the installation is whole
+    whole: str | None = None  # without a running container: a file that exists when the installation is whole
     deployed: str = ""  # UTC, 2026-11-30T02:14:07Z
     by: str = ""
     orch: str = ""
     version: int = VERSION
+
+    @property
+    def in_container(self) -> bool:
+        """Whether commands enter a container that keeps running."""
+        return self.engine in CONTAINER_ENGINES
 
     def text(self) -> str:
         """Return it as one line of JSON."""
@@ -85,14 +89,14 @@ class Environment:
     ) -> Command:
         """Return the command line for the host that runs `command` inside, in `workdir` (as seen inside)."""
         folder = workdir or self.workspace
-        if self.engine == "venv":
-            return self._in_venv(command, folder)
+        if not self.in_container:
+            return self._on_host(command, folder)
         flags = [f for f, wanted in (("-i", stdin), ("-t", tty)) if wanted]
         words = (*self.command, "exec", *flags, "-u", f"{self.uid}:{self.gid}", "-w", folder)
         return Command((*words, self.container or self.name or "", *_plain(command)))
 
-    def _in_venv(self, command: Command, folder: str) -> Command:
-        inner = Command((Raw("cd"), folder, Raw("&& ."), self.profile or "", Raw("&& exec"), *command.words))
+    def _on_host(self, command: Command, folder: str) -> Command:
+        inner = Command((Raw("cd"), folder, Raw("&& exec"), *self.command, *_plain(command)))
         return Command(_plain(Command((Raw(inner.shell()),))))
 
 

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from orchestrator.container.deploy import Deploy
 from orchestrator.container.docker import survey_docker
-from orchestrator.container.identity import identity_of
+from orchestrator.container.identity import Identity, identity_of
 from orchestrator.container.venv import survey_venv
 from orchestrator.hosts.base import Machine
+
+
+class Survey(Protocol):
+    """Asks a host in one exec and plans the deploy by one engine."""
+
+    def __call__(  # noqa: D102
+        self, machine: Machine, identity: Identity, environ: Mapping[str, str], *, replace: bool
+    ) -> Deploy: ...
+
+
+SURVEYS: Mapping[str, Survey] = {
+    "docker": survey_docker,
+    "venv": survey_venv,
+}
+"""By the setting `engine`."""
 
 
 def survey(machine: Machine, folder: Path, environ: Mapping[str, str], *, replace: bool = False) -> Deploy:
@@ -17,7 +33,5 @@ def survey(machine: Machine, folder: Path, environ: Mapping[str, str], *, replac
 
     Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
     """
-    identity = identity_of(machine.host, folder)
-    if machine.host.settings.engine == "venv":
-        return survey_venv(machine, identity, environ)
-    return survey_docker(machine, identity, environ, replace=replace)
+    plan = SURVEYS[machine.host.settings.engine]
+    return plan(machine, identity_of(machine.host, folder), environ, replace=replace)

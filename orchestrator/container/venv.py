@@ -84,7 +84,7 @@ class VenvDeploy:
     def rendered(self) -> Iterator[tuple[str, str]]:
         """The scripts that would run, and the profile with its values masked."""
         yield "install", self._install_script().text
-        yield "profile.sh", self._profile(dict.fromkeys(self.inputs.env, "***"))
+        yield "enter", self._enter(dict.fromkeys(self.inputs.env, "***"))
 
     def carry_out(self, machine: Machine, told: Told) -> Ready:
         """Install what is not there whole, prove it and write it down."""
@@ -94,12 +94,10 @@ class VenvDeploy:
                 stream.write(exports(build_values(self.host.settings)) + (self.inputs.ca_bundle or b""))
                 stream.close_stdin()
                 follow(machine, stream, told, what="the installation", base=self.spec.tensorflow[0])
-        self._write_profile(machine)
+        self._write_enter(machine)
         told("prove it")
-        profile, python = self._path("venv/profile.sh"), f"{self.folder}/bin/python3"
-        inside = '. "$1" && exec "$2" "$3" "$4"'
-        words = ("sh", "-c", inside, "sh", profile, python, self._path("venv/proof.py"), self.place.path)
-        seen = look(machine, Command(words))
+        proof = ("python3", self._path("venv/proof.py"), self.place.path)
+        seen = look(machine, Command((*self._command, *proof)))
         check(seen, gpus=self.gpu_count, uid=self.system.uid, where=self.host.name)
         environment = self._environment(seen)
         text = render(
@@ -132,17 +130,22 @@ class VenvDeploy:
         )
         return Script("install", text)
 
-    def _profile(self, values: Mapping[str, str]) -> str:
+    @property
+    def _command(self) -> tuple[str, ...]:
+        """What a command stands behind."""
+        return ("sh", self._path("venv/enter"))
+
+    def _enter(self, values: Mapping[str, str]) -> str:
         return render(
-            "container/venv_profile.sh.j2",
+            "container/enter.sh.j2",
             folder=self.folder,
             env=values,
             cuda=any(r.startswith("nvidia-") for r in self.spec.tensorflow),
             ca=self._path("venv/ca.crt") if self.inputs.ca_bundle else "",
         )
 
-    def _write_profile(self, machine: Machine) -> None:
-        machine.put(self._profile(self.inputs.env).encode(), self._path("venv/profile.sh"), mode=0o600)
+    def _write_enter(self, machine: Machine) -> None:
+        machine.put(self._enter(self.inputs.env).encode(), self._path("venv/enter"), mode=0o600)
 
     def _environment(self, seen: Seen) -> Environment:
         identity = self.identity
@@ -165,8 +168,7 @@ class VenvDeploy:
             folder=identity.folder,
             spec=self.spec.digest,
             network="host",
-            path=f"{self.folder}/bin",
-            profile=self._path("venv/profile.sh"),
+            command=self._command,
             whole=f"{self.folder}/whole",
             deployed=utc_now(),
             by=caller(),
@@ -174,8 +176,13 @@ class VenvDeploy:
         )
 
 
-def survey_venv(machine: Machine, identity: Identity, environ: Mapping[str, str]) -> VenvDeploy:
-    """Ask a host in one exec and plan its venv; nothing is changed. Raises ConfigError or HostError."""
+def survey_venv(
+    machine: Machine, identity: Identity, environ: Mapping[str, str], *, replace: bool = False
+) -> VenvDeploy:
+    """Ask a host in one exec and plan its venv; nothing is changed. Raises ConfigError or HostError.
+
+    There is nothing to `replace`: a run keeps the venv that it began in.
+    """
     host = machine.host
     inputs = read_inputs(host, environ)
     values = {

@@ -35,7 +35,7 @@ def look(machine: Machine, container: str | None) -> Examined:
     asked = (before, time.time())
     gpus, docker = answers.of(GPUS), answers.of(DOCKER)
     image, tag = base_image(host, gpus), None
-    if settings.engine == "docker" and not docker.trouble and image not in docker.images:
+    if settings.in_container and not docker.trouble and image not in docker.images:
         tag = ask(machine, TAG, values={"image": image, "docker": engine}).of(TAG)
     return Examined(
         host=host,

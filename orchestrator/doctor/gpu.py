@@ -30,7 +30,7 @@ def checks(seen: Examined) -> Iterator[Check]:
     if not seen.gpus.gpus:
         return
     yield _driver(seen)
-    if seen.host.settings.engine == "docker" and seen.docker.trouble is None:
+    if seen.host.settings.in_container and seen.docker.trouble is None:
         yield _toolkit(seen)
 
 
@@ -65,7 +65,7 @@ def _health(seen: Examined) -> Check:
 
 def _driver(seen: Examined) -> Check:
     driver = seen.gpus.driver
-    if seen.host.settings.engine != "docker":
+    if not seen.host.settings.in_container:
         return ok("driver", f"{driver or 'of unknown version'}")
     image = _TENSORFLOW.match(seen.image)
     have = version(driver)

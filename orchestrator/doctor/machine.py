@@ -32,7 +32,7 @@ def checks(seen: Examined) -> Iterator[Check]:
     yield from _root(seen)
     yield from _volumes(seen)
     yield _clock(seen)
-    if system.kill_user_processes and seen.host.settings.engine != "docker" and not system.linger:
+    if system.kill_user_processes and not seen.host.settings.in_container and not system.linger:
         yield fail(
             "sessions",
             "systemd ends an account's processes at logout (KillUserProcesses=yes): a run would die",
@@ -42,7 +42,7 @@ def checks(seen: Examined) -> Iterator[Check]:
 
 def _processor(seen: Examined) -> Check:
     arch, avx = seen.system.arch, seen.system.avx
-    docker = seen.host.settings.engine == "docker"
+    docker = seen.host.settings.in_container
     if docker and arch not in ("x86_64", "amd64") and "tensorflow/tensorflow:" in seen.image:
         hint = f"Set image to one for {arch}{seen.set_in('image')}, or engine = venv."
         return fail("processor", f"{arch}: {seen.image} is for x86_64 only", hint)
@@ -54,7 +54,7 @@ def _processor(seen: Examined) -> Check:
 
 
 def _tools(seen: Examined) -> Iterator[Check]:
-    docker = seen.host.settings.engine == "docker"
+    docker = seen.host.settings.in_container
     needed = _ALWAYS if docker else (*_ALWAYS, *_WITHOUT_CONTAINER)
     missing = [tool for tool in needed if tool not in seen.system.tools]
     if missing:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+CONTAINER_ENGINES = ("docker", "podman")
+"""Engines that keep a container running, with an sshd in it; the others run commands on the host itself."""
+
 
 @dataclass(frozen=True)
 class Volume:
@@ -58,6 +61,11 @@ class Settings:
     ca_bundle: str | None = None  # a local file
     pip_index: str | None = None
     apt_mirror: str | None = None
+
+    @property
+    def in_container(self) -> bool:
+        """Whether the engine keeps a container running that commands enter."""
+        return self.engine in CONTAINER_ENGINES
 
 
 @dataclass(frozen=True)

@@ -89,12 +89,12 @@ def wanted_gpus(count: str, ids: str | None) -> str:
 
 
 def environment(host: Host, pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a run: those of the settings (venv: the container has its own), secrets, --env.
+    """Return the variables of a run: secrets and --env. Those of the settings the environment has itself.
 
     `K` alone takes the caller's value. Raises UsageError for a name that is none, or one that isn't set here,
     ConfigError for a secret that isn't.
     """
-    env = dict(host.settings.env) if host.settings.engine == "venv" else {}
+    env: dict[str, str] = {}
     for name in host.settings.secret:
         if name not in environ:
             raise ConfigError(

@@ -318,4 +318,4 @@ def test_a_venv_is_installed_proven_and_written_down(project: Path) -> None:
     assert "  venv       install  Python 3.10.4   tensorflow-cpu==2.9.3" in called.err
     machine = called.machines["gpu01"]
     assert names(machine) == ["system+gpu+place", "proof", "finish"]
-    assert machine.modes[f"{PLACE}/venv/profile.sh"] == 0o600
+    assert machine.modes[f"{PLACE}/venv/enter"] == 0o600

@@ -122,12 +122,12 @@ def deployed(root: Path, folder: Path) -> None:
     """Leave what a deploy by venv leaves: the real one would install TensorFlow."""
     place = root / "ana" / slug(folder.name)
     place.mkdir(parents=True)
-    (place / "profile.sh").write_text(":\n")
+    (place / "enter").write_text('exec "$@"\n')
     (place / "whole").touch()
     environment = Environment(
         engine="venv", user="root", uid=0, gid=0, home="/root", dir=str(place), place=str(place),
         workspace=str(place), env="e", python="3", person="ana", project=folder.name,
-        folder=f"{socket.gethostname()}:{folder}", spec="s", profile=str(place / "profile.sh"),
+        folder=f"{socket.gethostname()}:{folder}", spec="s", command=("sh", str(place / "enter")),
         whole=str(place / "whole"),
     )  # fmt: skip
     (place / "environment.json").write_text(environment.text())

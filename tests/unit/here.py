@@ -133,7 +133,7 @@ def venv_in(folder: Path, **more: Any) -> Environment:
         project="p",
         folder="f",
         spec="s",
-        profile=f"{place}/profile.sh",
+        command=("sh", f"{place}/enter"),
         whole=f"{place}/whole",
         **more,
     )

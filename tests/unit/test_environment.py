@@ -35,7 +35,7 @@ CONTAINER = Environment(
 
 
 def venv(folder: Path) -> Environment:
-    (folder / "profile.sh").write_text("GREETING='hello  there'; export GREETING\n")
+    (folder / "enter").write_text("GREETING='hello  there'; export GREETING\nexec \"$@\"\n")
     return venv_in(folder)
 
 

@@ -54,7 +54,7 @@ class Place:
         environment = venv_in(self.folder, gpus=gpus)
         (self.folder / "environment.json").write_text(environment.text() + "\n")
         (self.folder / "environment.sh").write_text(environment.script())
-        (self.folder / "profile.sh").write_text(f"PATH='{path}'; export PATH\n")
+        (self.folder / "enter").write_text(f"PATH='{path}'; export PATH\nexec \"$@\"\n")
         (self.folder / "whole").touch()
 
     def order(self, *argv: str, run: str = RUN + "1", **fields: Any) -> Order:

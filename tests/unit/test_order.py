@@ -62,13 +62,6 @@ def test_secrets_come_from_here_or_the_run_does_not_start() -> None:
         environment(host, [], {})
 
 
-def test_the_settings_variables_are_given_where_no_container_holds_them() -> None:
-    venv = Host("here", "here", settings=Settings(engine="venv", env={"A": "settings", "B": "kept"}))
-    assert environment(venv, ["A=flag"], {}) == {"A": "flag", "B": "kept"}
-    docker = Host("here", "here", settings=Settings(env={"A": "settings"}))
-    assert environment(docker, [], {}) == {}
-
-
 def test_an_order_runs_where_the_caller_stands(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     inner = tmp_path / "src" / "deep"
