@@ -1,14 +1,38 @@
-"""A real sshd for the tests of the way to a host."""
+"""A real sshd for the tests of the way to a host, each of them over every transport."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from orchestrator.inventory import Settings
 from tests.ssh.server import Server, program, serving
+
+TRANSPORTS = ("fabric",)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test over each transport, or over those that its mark names, with the reason."""
+    mark = metafunc.definition.get_closest_marker("transport")
+    if mark:
+        assert mark.kwargs["reason"], "say why it does not hold for the others"
+    names = mark.args if mark else TRANSPORTS
+    metafunc.parametrize("transport", names, indirect=True, scope="function")
+
+
+@pytest.fixture(autouse=True)
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The transport of all hosts of this test that name none, as [all:vars] would set it."""
+    name = str(request.param)
+    at = [f.name for f in fields(Settings)].index("transport")
+    defaults = list(Settings.__init__.__defaults__ or ())
+    assert defaults[at] == "auto"
+    monkeypatch.setattr(Settings.__init__, "__defaults__", (*defaults[:at], name, *defaults[at + 1 :]))
+    return name
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""What every machine must do, on a real sshd and on this machine: the same tests for both."""
+"""What every machine must do, on a real sshd and on this machine: the same tests for all."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from orchestrator.hosts.base import Machine, Terminal
 from orchestrator.hosts.command import Command, Script
 from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host, Settings
+from tests.ssh.conftest import TRANSPORTS
 from tests.ssh.server import Server, free_port
 
 MB = 1_000_000
 
 
-@pytest.fixture(params=["ssh", "local"])
-def machine(
-    request: pytest.FixtureRequest, sshd: Server, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
+pytestmark = pytest.mark.transport(*TRANSPORTS, "local", reason="this machine is a Machine too")
+
+
+@pytest.fixture
+def machine(transport: str, sshd: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A connected machine whose home is `sshd.home`."""
-    if request.param == "ssh":
+    if transport != "local":
         host = sshd.host(remote_path=("~/tools",))
     else:
         monkeypatch.setenv("HOME", str(sshd.home))
