@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from orchestrator.cli import tracing
 from orchestrator.errors import FAILED, OK, UNREACHABLE, OrchError, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def tell(error: OrchError) -> None:
         for line in error.details.rstrip().splitlines():
             click.echo(f"  | {line}", err=True)
     click.echo(f"orch: {error}", err=True)
+    tracing.log().write(f"orch: {error}")
 
 
 def exit_code(outcomes: Sequence[Outcome[Any]]) -> int:
@@ -180,7 +182,18 @@ def _take_files(ctx: click.Context, _parameter: click.Parameter, value: tuple[st
 
 
 def _take_verbose(ctx: click.Context, _parameter: click.Parameter, value: int) -> None:
-    _app(ctx).verbose = value
+    if value:
+        _app(ctx).verbose = value
+        tracing.log().show(value)
+
+
+def _take_log_file(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    app = _app(ctx)
+    named = app.environ.get(tracing.LOG_FILE)
+    if value:
+        tracing.log().open(app.cwd / value, "--log-file")
+    elif named:
+        tracing.log().open(app.cwd / Path(named).expanduser(), tracing.LOG_FILE)
 
 
 def _split(
@@ -190,7 +203,7 @@ def _split(
 
 
 def inventory_options(function: F) -> F:
-    """--inventory and -v, which every verb takes."""
+    """--inventory, --log-file and -v, which every verb that reaches hosts takes."""
     function = click.option(
         "--inventory",
         "_inventory",
@@ -201,13 +214,21 @@ def inventory_options(function: F) -> F:
         is_eager=True,
         help="An inventory file (repeatable). Default: $ORCH_INVENTORY, else the nearest hosts.ini.",
     )(function)
+    function = click.option(
+        "--log-file",
+        "_log_file",
+        metavar="FILE",
+        expose_value=False,
+        callback=_take_log_file,
+        help="Append all that -vv says to FILE, with times. Default: $ORCH_LOG_FILE.",
+    )(function)
     return click.option(
         "-v",
         "_verbose",
         count=True,
         expose_value=False,
         callback=_take_verbose,
-        help="Say more.",
+        help="Say more, and each command on a host; -vv: what it is, too.",
     )(function)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from orchestrator import __version__
+from orchestrator.cli import tracing
 from orchestrator.errors import FAILED, INTERRUPTED, OK, OrchError
 
 if TYPE_CHECKING:
@@ -142,6 +143,16 @@ def cli() -> None:
 
 def run(argv: list[str], app: App | None = None) -> int:
     """Run one command line and return its exit code; errors are told in one line on stderr."""
+    with tracing.logging(argv) as log:
+        status = FAILED
+        try:
+            status = _run(argv, app)
+        finally:
+            log.close(status)
+        return status
+
+
+def _run(argv: list[str], app: App | None) -> int:
     try:
         outcome = cli.main(argv, prog_name="orch", obj=app, standalone_mode=False)
         sys.stdout.flush()

@@ -193,13 +193,14 @@ def _code(app: App, host: Host, argv: tuple[str, ...], max_size: str) -> tuple[B
 
 
 def _dry_run(app: App, host: Host, order: Order, bundle: Bundle) -> int:
+    from orchestrator.hosts.masking import masked
     from orchestrator.run.launch import launch_line, script
 
     app.say(_code_line(bundle, None))
     app.say(f"run     {order.spec.run} on {host.name}, in work/{order.spec.sub}".rstrip("/"))
     click.echo(launch_line(order.spec))
     if app.verbose:
-        click.echo(script(order, host.name).text)
+        click.echo(masked(script(order, host.name).text))
     return 0
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
+from orchestrator.hosts.masking import hide_environment
 from orchestrator.inventory import Host
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -73,6 +74,7 @@ def _environment(host: Host, environ: Mapping[str, str]) -> dict[str, str]:
         if not _NAME.match(name):
             setting = "env" if name in settings.env else "env_file"
             raise _wrong(host, setting, f"{name!r} is no name for an environment variable")
+    hide_environment(values)
     return values
 
 

@@ -1,4 +1,4 @@
-"""A remote command is a value. All quoting and all masking of secrets is here.
+"""A remote command is a value. All quoting is here; a `Secret` is masked wherever people read it.
 
 A `Command` is argv; a `Script` is POSIX sh text. Neither runs anything: a `Machine` (base.py) does.
 """
@@ -12,6 +12,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from orchestrator.hosts.masking import MASK, hide
+
 # What sh, bash, zsh, fish, csh and tcsh all leave alone inside single quotes: no quote, backslash
 # (fish), `!` (csh history) or line end (csh).
 _SAFE_IN_ANY_SHELL = re.compile(r"[^'\\!\r\n\0]*\Z")
@@ -23,11 +25,14 @@ class Secret:
 
     value: str
 
+    def __post_init__(self) -> None:
+        hide(self.value)
+
     def __str__(self) -> str:
-        return "***"
+        return MASK
 
     def __repr__(self) -> str:
-        return "Secret(***)"
+        return f"Secret({MASK})"
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def quote(word: Word) -> str:
 
 def show(word: Word) -> str:
     """Return `word` quoted for people: a secret stays masked."""
-    return "***" if isinstance(word, Secret) else quote(word)
+    return MASK if isinstance(word, Secret) else quote(word)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from orchestrator.errors import HostError
-from orchestrator.hosts.base import DEADLINE, Machine, Result, Terminal, Tunnel
+from orchestrator.hosts import trace
+from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.command import Command, Script
 from orchestrator.inventory import Host
 
@@ -133,16 +134,17 @@ class FakeMachine(Machine):
             raise AssertionError(f"{self.host.name} was asked what it has no answer to: {name or ''}\n{text}")
         return self._otherwise
 
+    @trace.run
     def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
         """Note the script and give its answer."""
         self.ran.append(script)
         return self._reply(script)
 
-    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> FakeStream:
+    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
         """Note the command and stream its answer."""
         self.streamed.append(command)
         self.streams.append(FakeStream(self._reply(command), terminal))
-        return self.streams[-1]
+        return trace.stream(self.host.name, command, self.streams[-1])
 
     def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
         """Keep the bytes in `files`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from orchestrator.errors import OrchError
+from orchestrator.hosts import trace
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.command import Command, Script
 from orchestrator.inventory import Host
@@ -22,7 +23,8 @@ class Kept:
         """Return the open connection to a host, else a new one. Closing it keeps it open."""
         machine = self._machines.get(host.name)
         if machine is None:
-            machine = self._machines[host.name] = self._connect(host)
+            with trace.connecting(host.name):
+                machine = self._machines[host.name] = self._connect(host)
         return _Lent(machine, self._drop)
 
     def _drop(self, machine: Machine) -> None:

@@ -15,7 +15,7 @@ import time
 from typing import BinaryIO
 
 from orchestrator.errors import HostError, LostConnection
-from orchestrator.hosts import files
+from orchestrator.hosts import files, trace
 from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.command import Command, Script, framed, lasting, on_path
@@ -35,6 +35,7 @@ class LocalMachine(Machine):
         self.host = host
         self._running: set[subprocess.Popen[bytes]] = set()
 
+    @trace.run
     def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
         """Run a script through `sh -s`; after `deadline` its whole process group is killed."""
         began, limit = time.monotonic(), Limit(deadline)
@@ -64,7 +65,7 @@ class LocalMachine(Machine):
         script = on_path(self.host.settings.remote_path, lasting(command))
         stream = LocalStream(script.text, self.host.name, terminal)
         self._running.add(stream.process)
-        return stream
+        return trace.stream(self.host.name, command, stream)
 
     def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
         """Write a file whole or not at all."""

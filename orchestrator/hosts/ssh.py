@@ -11,7 +11,7 @@ import paramiko
 from fabric import Connection
 
 from orchestrator.errors import HostError, LostConnection, Unreachable
-from orchestrator.hosts import files
+from orchestrator.hosts import files, trace
 from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
@@ -58,6 +58,7 @@ class SshMachine(Machine):
         """The key that logged in (paramiko PKey), for a hop to the container."""
         return self._login.key
 
+    @trace.run
     def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
         """Run a script through `sh -s`; see Machine.run."""
         limit, began = Limit(deadline), time.monotonic()
@@ -122,7 +123,7 @@ class SshMachine(Machine):
         name = command.name if isinstance(command, Script) else "stream"
         channel = self._start(line, Limit(_OPEN_SECONDS), name, terminal)
         channel.settimeout(None)
-        return ChannelStream(channel, self.host.name)
+        return trace.stream(self.host.name, command, ChannelStream(channel, self.host.name))
 
     def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
         """Write a file whole or not at all; see Machine.put."""

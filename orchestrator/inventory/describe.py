@@ -11,7 +11,9 @@ from typing import Any
 from orchestrator.inventory.host import Host, Settings, Volume
 from orchestrator.inventory.settings import CONNECTION
 
-_SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+SECRET_NAME = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+"""What a variable's name has when its value is a secret."""
+
 _WORDS = ("engine_command", "common_args", "extra_args")
 _REACHING = tuple(dict.fromkeys(field for field, _ in CONNECTION.values()))
 
@@ -45,7 +47,7 @@ def as_text(value: Any) -> str:
     if isinstance(value, Volume):
         return f"{value.source}:{value.target}{':ro' * value.read_only}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{k}={'***' if _SECRET.search(k) else _quoted(v)}" for k, v in value.items())
+        return ", ".join(f"{k}={'***' if SECRET_NAME.search(k) else _quoted(v)}" for k, v in value.items())
     if isinstance(value, tuple):
         return ", ".join(as_text(v) for v in value)
     if isinstance(value, float):

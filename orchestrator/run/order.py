@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from orchestrator import __version__
 from orchestrator.container.identity import caller, identity_of
 from orchestrator.errors import ConfigError, UsageError
+from orchestrator.hosts.masking import hide, hide_environment
 from orchestrator.inventory import Host
 from orchestrator.run.ids import check_name, new_id
 from orchestrator.run.launch import Order
@@ -103,6 +104,7 @@ def environment(host: Host, pairs: Sequence[str], environ: Mapping[str, str]) ->
                 hint=f"First: export {name}=...",
             )
         env[name] = environ[name]
+        hide(env[name])
     for pair in pairs:
         name, given, value = pair.partition("=")
         if not _NAME.match(name):
@@ -110,6 +112,7 @@ def environment(host: Host, pairs: Sequence[str], environ: Mapping[str, str]) ->
         if not given and name not in environ:
             raise UsageError(f"--env {name}: not set here", hint=f"Give it a value: --env {name}=VALUE")
         env[name] = value if given else environ[name]
+    hide_environment(env)
     return env
 
 

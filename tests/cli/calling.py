@@ -10,6 +10,7 @@ from pathlib import Path
 
 from orchestrator.cli.app import App
 from orchestrator.cli.main import run
+from orchestrator.hosts import masking
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.inventory import Host
 
@@ -29,6 +30,7 @@ def call(
     *words: str,
     prepare: Callable[[FakeMachine], None] = lambda machine: None,
     failing: Mapping[str, Exception] = {},
+    environ: Mapping[str, str] = {},
 ) -> Called:
     """Run `orch WORDS` in `cwd`; `prepare` gives each machine its answers, `failing` hosts are away."""
     machines: dict[str, FakeMachine] = {}
@@ -41,8 +43,9 @@ def call(
         prepare(machines[host.name])
         return machines[host.name]
 
-    environ = {"HOME": str(cwd), "XDG_CACHE_HOME": str(cwd / "cache"), "XDG_CONFIG_HOME": str(cwd / "config")}
+    own = {"HOME": str(cwd), "XDG_CACHE_HOME": str(cwd / "cache"), "XDG_CONFIG_HOME": str(cwd / "config")}
+    masking._hidden.clear()  # of other tests: a process is one call
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = run(list(words), app=App(connect=connect, environ=environ, cwd=cwd))
+        status = run(list(words), app=App(connect=connect, environ={**own, **environ}, cwd=cwd))
     return Called(status, out.getvalue(), err.getvalue(), machines)
