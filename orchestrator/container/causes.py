@@ -105,7 +105,19 @@ CAUSES = (
     Cause(
         r"apt-get: (command )?not found",
         "{base} is built on no Debian or Ubuntu",
-        "Set `image` ({image}) to one that has apt-get.",
+        "Set `image` ({image}) to one that has apt-get (musl and RPM systems don't).",
+        ConfigError,
+    ),
+    Cause(
+        r"exec: \"/bin/sh\": stat /bin/sh: no such file",
+        "{base} has no shell",
+        "Set `image` ({image}) to a whole Debian or Ubuntu with what you need.",
+        ConfigError,
+    ),
+    Cause(
+        r"orch: the image's python3 is too old: (?P<what>\S+)",
+        "the python3 of {base} is {what}, and orch needs 3.6 or newer",
+        "Set `image` ({image}) to one with a newer Python.",
         ConfigError,
     ),
     Cause(

@@ -152,6 +152,7 @@ class DockerDeploy:
             env=built.env,
             python=seen.python,
             tensorflow=seen.tensorflow,
+            torch=seen.torch,
             image=plan.recipe.base,
             image_id=started.image,
             gpus=seen.gpus,

@@ -39,6 +39,7 @@ class Environment:
     container: str | None = None  # id; names change hands
     name: str | None = None
     tensorflow: str | None = None
+    torch: str | None = None
     image: str | None = None
     image_id: str | None = None
     gpus: tuple[str, ...] = ()  # UUIDs, as seen from inside

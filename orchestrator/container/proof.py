@@ -16,7 +16,7 @@ PROOF = ("python3", "/usr/local/lib/orch/proof", "/workspace")
 """The proof's command in a container."""
 
 PROOF_DEADLINE = 300.0
-"""Seconds for importing TensorFlow from a cold disk."""
+"""Seconds for importing TensorFlow or PyTorch from a cold disk."""
 
 
 _BY_HAND = (
@@ -35,16 +35,17 @@ class Seen:
     gid: int
     home: str
     tensorflow: str | None = None
-    cuda: bool | None = None  # whether TensorFlow is built with it
-    tensorflow_gpus: int | None = None
+    torch: str | None = None  # asked only without TensorFlow
+    cuda: bool | None = None  # whether the framework is built with it
+    framework_gpus: int | None = None
     gpus: tuple[str, ...] = ()  # UUIDs
     free_mb: int | None = None
     packages: tuple[str, ...] = ()
 
     @property
     def gpu_count(self) -> int:
-        """GPUs that a training would use: TensorFlow's word counts where it is built with CUDA."""
-        return int(self.tensorflow_gpus or 0) if self.cuda else len(self.gpus)
+        """GPUs that a training would use: the framework's word counts where it is built with CUDA."""
+        return int(self.framework_gpus or 0) if self.cuda else len(self.gpus)
 
 
 def through_sshd(
@@ -97,12 +98,14 @@ def check(seen: Seen, *, gpus: int, uid: int, where: str) -> None:
         raise HostError(
             f"{seen.gpu_count} of {gpus} GPUs are seen from inside the container",
             where=where,
-            hint=_GPU_HINT if seen.gpus else "See: orch doctor, and on the host nvidia-smi.",
+            hint=_gpu_hint(seen),
         )
     if seen.uid != uid:
         raise OrchError(f"the user inside has uid {seen.uid} instead of {uid}", where=where)
 
 
-_GPU_HINT = (
-    "nvidia-smi sees more there than TensorFlow: its CUDA libraries do not fit, or the driver is too old."
-)
+def _gpu_hint(seen: Seen) -> str:
+    if not seen.cuda or not seen.gpus:
+        return "See: orch doctor, and on the host nvidia-smi."
+    name = "TensorFlow" if seen.tensorflow else "PyTorch"
+    return f"nvidia-smi sees more there than {name}: its CUDA libraries do not fit, or the driver is too old."

@@ -65,7 +65,8 @@ def _line(what: str, verb: str, text: str) -> str:
 
 def _with(spec: ContainerSpec) -> str:
     count = len(spec.packages) + len(spec.apt_packages) + spec.jupyter
-    return "sshd" + (f" + {count} package{'s' * (count != 1)}" if count else "")
+    base = "sshd" if spec.image.startswith("tensorflow/") else "sshd, python3 if it has none"
+    return base + (f" + {count} package{'s' * (count != 1)}" if count else "")
 
 
 def _container(plan: Plan) -> Iterator[str]:
@@ -106,13 +107,20 @@ def unchanged_line(host: str, environment: Environment) -> str:
 
 
 def environment_words(environment: Environment) -> Iterator[str]:
-    """Yield Python and TensorFlow with their versions."""
+    """Yield Python and TensorFlow, or PyTorch, with their versions."""
     yield f"Python {environment.python}"
-    yield f"TensorFlow {environment.tensorflow}" if environment.tensorflow else "no TensorFlow"
+    yield framework(environment) or "no TensorFlow"
+
+
+def framework(seen: Environment | Seen) -> str:
+    """Return what trains there, with its version; empty for neither TensorFlow nor PyTorch."""
+    if seen.tensorflow:
+        return f"TensorFlow {seen.tensorflow}"
+    return f"PyTorch {seen.torch}" if seen.torch else ""
 
 
 def cpu_only_warning(seen: Seen, gpus: int) -> str | None:
-    """Return a warning where GPUs are given to a TensorFlow that can't use any."""
-    if gpus and seen.tensorflow and not seen.cuda:
-        return f"TensorFlow {seen.tensorflow} is built without CUDA: it trains on the CPU"
+    """Return a warning where GPUs are given to a framework that can't use any."""
+    if gpus and framework(seen) and not seen.cuda:
+        return f"{framework(seen)} is built without CUDA: it trains on the CPU"
     return None

@@ -1,7 +1,8 @@
 """Says what an environment holds. Runs inside it, on Python 3.6 and newer, with no package of ours.
 
-proof           one line of JSON: python, tensorflow, cuda, gpus, user, uid, home, free_mb
-proof --build   the packages that are installed, a line each; fails when TensorFlow is there and broken
+proof           one line of JSON: python, tensorflow or torch, cuda, gpus, user, uid, home, free_mb
+proof --build   the packages that are installed, a line each; fails when TensorFlow (else PyTorch) is there
+                and broken, or Python too old
 """
 
 import getpass
@@ -11,6 +12,8 @@ import os
 import platform
 import subprocess
 import sys
+
+OLDEST = (3, 6)  # what a run's supervisor needs
 
 
 def packages():
@@ -27,13 +30,27 @@ def packages():
 
 
 def tensorflow():
-    """Return the version, whether it is built with CUDA, and how many GPUs it sees; None without it."""
-    if not importlib.util.find_spec("tensorflow"):
-        return None
+    """Return the version, whether it is built with CUDA, and how many GPUs it sees."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # what it could not load is told on stderr
     import tensorflow as tf
 
     return tf.__version__, tf.test.is_built_with_cuda(), len(tf.config.list_physical_devices("GPU"))
+
+
+def pytorch():
+    """Return the same of PyTorch; its version of CUDA is None where it has none."""
+    import torch
+
+    return torch.__version__, bool(torch.version.cuda), torch.cuda.device_count()
+
+
+def framework():
+    """Return what TensorFlow says, else PyTorch, each with its name; nothing where neither is there."""
+    for name, ask in (("tensorflow", tensorflow), ("torch", pytorch)):
+        if importlib.util.find_spec(name):
+            version, cuda, gpus = ask()
+            return {name: str(version), "cuda": bool(cuda), "framework_gpus": int(gpus)}
+    return {}
 
 
 def nvidia():
@@ -68,15 +85,13 @@ def free_mb(path):
 
 def main():
     if sys.argv[1:] == ["--build"]:
-        tensorflow()
+        if sys.version_info < OLDEST:
+            sys.exit("orch: the image's python3 is too old: %s" % platform.python_version())
+        framework()
         print("\n".join(packages()))
         return
-    version, cuda, seen = tensorflow() or (None, None, None)
     answer = {
         "python": platform.python_version(),
-        "tensorflow": version,
-        "cuda": cuda,
-        "tensorflow_gpus": seen,
         "gpus": nvidia(),
         "user": user(),
         "uid": os.getuid(),
@@ -85,6 +100,7 @@ def main():
         "free_mb": free_mb(sys.argv[1] if sys.argv[1:] else "."),
         "packages": packages(),
     }
+    answer.update(framework())
     print(json.dumps(answer))
 
 
