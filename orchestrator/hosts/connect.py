@@ -82,20 +82,24 @@ def _reach(host: Host, steps: Sequence[Route], prompt: Prompt | None) -> SshMach
     from orchestrator.hosts.ssh import SshMachine
 
     route = steps[-1]
+    if route.only_ssh:
+        raise ConfigError(
+            f"ssh_config has {route.only_ssh} for it, which only the ssh program can do", where=host.name
+        )
     behind = _jump(host, steps[:-1], prompt)
-    limit = Limit(host.settings.timeout)  # a jump has its own; it is open by now
+    limit = Limit(_seconds(host, route))  # a jump has its own; it is open by now
 
     def dialled(limit: Limit) -> object:
         if behind:
             return _through(host, steps[-2], lambda: behind.machine.way_to(route.address, route.port, limit))
         if route.command:
             return dial.ProxySocket(route.command)
-        return dial.tcp(host.name, route.address, route.port, limit)
+        return dial.tcp(host.name, route, limit)
 
     policy = policy_of(host.settings.host_key_policy, host.came_from("host_key_policy") != "default", route)
     named_at = host.sources.get("ansible_ssh_private_key_file")
     login = Login(host.name, route.user, Identities.of(route, host.key, named_at), limit)
-    door = Door(host.name, route.address, route.port, dialled)
+    door = Door(host.name, route.address, route.port, dialled, route.algorithms)
     try:
         connection = open_connection(door, KnownHosts(host.name, route, policy, prompt), login, limit)
     except BaseException:
@@ -103,6 +107,13 @@ def _reach(host: Host, steps: Sequence[Route], prompt: Prompt | None) -> SshMach
             behind.close()
         raise
     return SshMachine(host, connection, login, behind)
+
+
+def _seconds(host: Host, route: Route) -> float:
+    """Return the seconds to connect in: the inventory's word, else ConnectTimeout of ~/.ssh/config."""
+    if host.came_from("timeout") == "default" and route.connect_timeout:
+        return route.connect_timeout
+    return host.settings.timeout
 
 
 def _jump(host: Host, steps: Sequence[Route], prompt: Prompt | None) -> Gateway | None:

@@ -13,20 +13,27 @@ from typing import Any
 
 from orchestrator.errors import Unreachable
 from orchestrator.hosts.limit import Limit
+from orchestrator.hosts.ssh_config import Route
 
 _SILENT_PEER = 30_000  # ms that sent data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 5482)
 
 _LEAVES = 0.2  # seconds for a proxy to leave by itself once its stdin has ended
 
 
-def tcp(host: str, address: str, port: int, limit: Limit) -> socket.socket:
-    """Connect to `address:port`, trying each of its addresses. Raises Unreachable, `host` named."""
+_FAMILIES = {"inet": (socket.AF_INET, "IPv4"), "inet6": (socket.AF_INET6, "IPv6")}
+
+
+def tcp(host: str, route: Route, limit: Limit) -> socket.socket:
+    """Connect, trying each address of the host's. Raises Unreachable, `host` named."""
     problem: OSError | None = None
-    found = _look_up(host, address, port, limit)
+    port = route.port
+    found = _look_up(host, route, limit)
     for number, (family, _, _, _, target) in enumerate(found):
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:  # a dead address leaves the others their share of the time
             sock.settimeout(max(limit.left / (len(found) - number), 0.01))
+            if route.bind:
+                _bind(sock, route.bind)
             sock.connect(target)
         except OSError as error:
             sock.close()
@@ -35,6 +42,15 @@ def tcp(host: str, address: str, port: int, limit: Limit) -> socket.socket:
         _tune(sock)
         return sock
     raise Unreachable(_say(problem, port, limit), where=host) from problem
+
+
+def _bind(sock: socket.socket, address: str) -> None:
+    """Use an address of this machine (BindAddress of ssh_config)."""
+    try:
+        target = socket.getaddrinfo(address, 0, sock.family, socket.SOCK_STREAM)[0][4]
+        sock.bind(target)
+    except OSError as error:
+        raise OSError(error.errno, f"BindAddress {address}: {error.strerror}") from error
 
 
 def _tune(sock: socket.socket) -> None:
@@ -51,14 +67,16 @@ def _say(problem: OSError | None, port: int, limit: Limit) -> str:
     return f"{(problem.strerror or str(problem)).lower()} (port {port})"
 
 
-def _look_up(host: str, address: str, port: int, limit: Limit) -> list[Any]:
+def _look_up(host: str, route: Route, limit: Limit) -> list[Any]:
     """Resolve a name in a thread of its own: getaddrinfo knows no deadline."""
+    family, kind = _FAMILIES.get(route.family, (socket.AF_UNSPEC, ""))
+    address = route.address
     found: list[Any] = []
     failed: list[Exception] = []
 
     def look_up() -> None:
         try:
-            found.extend(socket.getaddrinfo(address, port, type=socket.SOCK_STREAM))
+            found.extend(socket.getaddrinfo(address, route.port, family, socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:  # UnicodeError: a label too long, or empty
             failed.append(error)
 
@@ -66,7 +84,8 @@ def _look_up(host: str, address: str, port: int, limit: Limit) -> list[Any]:
     thread.start()
     thread.join(limit.left)
     if failed:
-        raise Unreachable(f"no such host name: {address}", where=host) from failed[0]
+        of_kind = f" with an {kind} address (AddressFamily {route.family})" if kind else ""
+        raise Unreachable(f"no such host name{of_kind}: {address}", where=host) from failed[0]
     if not found:
         raise Unreachable(
             f"no answer from the name service for {address} after {limit.seconds:g} s", where=host

@@ -12,6 +12,8 @@ import hashlib
 import hmac
 import os
 import secrets
+import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from pathlib import Path
 from orchestrator.errors import ConfigError
 
 AUTHORITY, REVOKED = "@cert-authority", "@revoked"
+_KRL = b"SSHKRL\n\0"  # PROTOCOL.krl
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,34 @@ def read(paths: Iterable[str]) -> list[Entry]:
         except OSError as error:
             raise ConfigError(f"can't be read: {error.strerror}", where=path) from error
     return entries
+
+
+def is_revoked(path: str, key: PublicKey) -> bool:
+    """Whether a file of RevokedHostKeys, a list of keys or a KRL, has a key.
+
+    Raises ConfigError when it can't be read: then ssh trusts no key either.
+    """
+    try:
+        data = Path(path).read_bytes()
+        if data.startswith(_KRL):
+            return _in_krl(path, key)
+    except OSError as error:
+        raise ConfigError(f"RevokedHostKeys: {error.strerror}", where=path) from error
+    lines = data.decode("utf-8", "replace").splitlines()
+    return any(line.split()[:2] == key.text.split() for line in lines)
+
+
+def _in_krl(path: str, key: PublicKey) -> bool:
+    """Ask ssh-keygen: the form is OpenSSH's own."""
+    with tempfile.NamedTemporaryFile("w", suffix=".pub") as file:
+        file.write(key.text + "\n")
+        file.flush()
+        words = ["ssh-keygen", "-Q", "-f", path, file.name]
+        done = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode and b"REVOKED" not in done.stdout:
+        said = done.stderr.decode("utf-8", "replace").strip() or "can't be read"
+        raise ConfigError(f"RevokedHostKeys: {said.splitlines()[-1]}", where=path)
+    return done.returncode != 0
 
 
 def host_name(address: str, port: int) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 import paramiko
 from fabric import Config, Connection
 
-from orchestrator.errors import HostError, OrchError, Unreachable
+from orchestrator.errors import ConfigError, HostError, OrchError, Unreachable
+from orchestrator.hosts.algorithms import Allowed, NoneLeft, keep_to
 from orchestrator.hosts.dial import ProxySocket
 from orchestrator.hosts.keys import Login
 from orchestrator.hosts.known_hosts import PublicKey
@@ -36,6 +37,7 @@ class Door:
     address: str
     port: int
     dial: Callable[[Limit], Any]
+    algorithms: Allowed = ()
 
 
 class _Dropped(Exception):
@@ -85,9 +87,10 @@ def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connecti
 
     def make(sock: Any, **options: Any) -> Transport:
         transport = Transport(sock, **options)
+        transports.append(transport)
+        keep_to(transport, door.algorithms)
         transport.prefer(trust.kinds())
         transport.handshake_timeout = max(limit.left, _LEAST)
-        transports.append(transport)
         return transport
 
     left = max(limit.left, _LEAST)
@@ -120,6 +123,8 @@ def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connecti
 
 def _told(error: BaseException, door: Door, limit: Limit, sock: Any, version: str | None) -> BaseException:
     """Return the error to raise for what went wrong; `version` is what the server said it is."""
+    if isinstance(error, NoneLeft):
+        return ConfigError(f"ssh_config asks for {error}, which only the ssh program can do", where=door.host)
     if isinstance(error, OrchError) or not isinstance(error, (paramiko.SSHException, EOFError, OSError)):
         return error
     proxied = isinstance(sock, ProxySocket)

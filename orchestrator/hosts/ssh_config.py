@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import ConfigError, HostError
+from orchestrator.hosts.algorithms import Allowed, allowed
 
 _ASK_SECONDS = 10.0  # `Match exec` may run a program of the user's
+_ONLY_SSH = ("KnownHostsCommand", "BindInterface")
 _DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
 
@@ -50,6 +52,17 @@ class Route:
     """StrictHostKeyChecking: ask, accept-new, yes, no."""
     hash_names: bool = False
     """HashKnownHosts: a name is added as a hash."""
+    revoked: str | None = None
+    """RevokedHostKeys: a file of keys, or a KRL."""
+    family: str = "any"
+    """AddressFamily: any, inet, inet6."""
+    bind: str | None = None
+    """BindAddress: the address of this machine that is used."""
+    connect_timeout: float | None = None
+    """ConnectTimeout in seconds."""
+    algorithms: Allowed = ()
+    only_ssh: str | None = None
+    """What it asks for that none but the ssh program does: `KnownHostsCommand`."""
 
 
 def home(environ: Mapping[str, str] | None = None) -> str:
@@ -177,6 +190,12 @@ def route(
         global_known_hosts=_files(values.get("globalknownhostsfile"), ("/etc/ssh/ssh_known_hosts",), tokens),
         strict=_strict(one("stricthostkeychecking")),
         hash_names=one("hashknownhosts") == "yes",
+        revoked=next(iter(paths("revokedhostkeys")), None),
+        family=one("addressfamily") or "any",
+        bind=one("bindaddress"),
+        connect_timeout=float(one("connecttimeout") or 0) or None,
+        algorithms=allowed(values),
+        only_ssh=next((keyword for keyword in _ONLY_SSH if one(keyword.lower())), None),
     )
 
 
@@ -200,6 +219,10 @@ def _files(found: Sequence[str] | None, default: Sequence[str], tokens: _Tokens)
     whole = tokens.path(found[0])
     pieces = [found[0]] if os.path.exists(whole) else found[0].split()
     return tuple(tokens.path(p) for p in pieces if p.lower() != "none")
+
+
+def _from_environment(name: re.Match[str]) -> str:
+    return os.environ.get(name[1], name[0]).replace("%", "%%")
 
 
 @dataclass(frozen=True)
@@ -231,8 +254,9 @@ class _Tokens:
         return re.sub(r"%(.)", lambda m: known.get(m[1], m[0]), text)
 
     def path(self, text: str) -> str:
-        """Expand the tokens, `~/`, and the account's ~/.ssh where $HOME is another."""
-        expanded = self.expand(text.strip('"'))
+        """Expand `${NAME}`, the tokens, `~/`, and the account's ~/.ssh where $HOME is another."""
+        named = re.sub(r"\$\{(\w+)\}", _from_environment, text.strip('"'))
+        expanded = self.expand(named)
         own, account = home(), _account_home()
         if expanded == "~" or expanded.startswith("~/"):
             return own + expanded[1:]

@@ -88,11 +88,10 @@ class KnownHosts:
 
     def check(self, key: PublicKey) -> None:
         """Accept a known key; refuse a changed or revoked one; ask, accept or refuse a new one."""
-        for entry in known_hosts.matching(self._read(), self._name):
-            if entry.marker == REVOKED and entry.key == key:
-                raise NotPermitted(
-                    f"its host key is revoked ({entry.where})", where=self._host, hint="Ask its administrator"
-                )
+        if revoked := self._revoked(key):
+            raise NotPermitted(
+                f"its host key is revoked ({revoked})", where=self._host, hint="Ask its administrator"
+            )
         known = self._known()
         if any(e.key == key for e in known):
             return
@@ -100,6 +99,14 @@ class KnownHosts:
             raise self._changed(key, known)
         if not any(e.key == key for e in self._without_port()):
             self._new(key)
+
+    def _revoked(self, key: PublicKey) -> str | None:
+        """Return where the key is revoked: file:line of known_hosts, or the file of RevokedHostKeys."""
+        for entry in known_hosts.matching(self._read(), self._name):
+            if entry.marker == REVOKED and entry.key == key:
+                return entry.where
+        file = self._route.revoked
+        return file if file and known_hosts.is_revoked(file, key) else None
 
     def _changed(self, key: PublicKey, known: Sequence[Entry]) -> NotPermitted:
         old = next((e for e in known if e.key.kind == key.kind), known[0])
