@@ -70,7 +70,7 @@ def through_sshd(
 
 def look(machine: Machine, command: Command) -> Seen:
     """Run the proof on a machine. Raises HostError with what Python says when it fails."""
-    result = machine.run(Script("proof", command.shell()), deadline=PROOF_DEADLINE)
+    result = machine.run(Script("proof", command.shell(), asks=True), deadline=PROOF_DEADLINE)
     lines = [line for line in result.text.splitlines() if line.startswith("{")]
     if result.status or not lines:
         said = result.err.decode("utf-8", "replace").strip()

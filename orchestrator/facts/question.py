@@ -60,7 +60,7 @@ def question(*facts: Fact[Any], values: Mapping[str, Any] | None = None) -> Ques
             f"printf '%s begin %s\\n' '{mark}' '{fact.name}'\n(\n{body}\n) 2>&1\n"
             f"printf '\\n%s end %s\\n' '{mark}' \"$?\""
         )
-    return Question(Script("+".join(f.name for f in facts), "\n".join(parts)), mark)
+    return Question(Script("+".join(f.name for f in facts), "\n".join(parts), asks=True), mark)
 
 
 @dataclass(frozen=True)

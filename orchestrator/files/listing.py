@@ -83,7 +83,7 @@ def list_files(
         into=on_host(into).text if into else "",
         name=name,
     )
-    result = machine.ask(Script("list", text), deadline=DEADLINE)
+    result = machine.ask(Script("list", text, asks=True), deadline=DEADLINE)
     notes = [_note(line) for line in os.fsdecode(result.err).splitlines() if line.strip()]
     return parse(result.out, machine.host.name, tuple(notes))
 

@@ -10,7 +10,7 @@ import re
 import secrets
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.hosts.masking import MASK, hide
 
@@ -82,6 +82,8 @@ class Script:
 
     name: str
     text: str
+    asks: bool = False
+    """It only asks: the host ends it where nobody waits for its answer any more."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +95,32 @@ class Frame:
     stdin: bytes
 
 
-def framed(script: Script) -> Frame:
+# Beside the script something waits for the end of stdin. The shell leads a process group (sshd gives each
+# command a session), so 0 is the script with all that it started and left in the group. The watch is gone
+# before the answer is whole, after which stdin may end.
+_WATCHED = (
+    "exec 3<&0; "
+    "( read -r orch_gone <&3; trap '' TERM; kill -TERM 0; sleep 2; kill -KILL 0 ) >/dev/null 2>&1 & "
+    '( orch_main ) </dev/null 3<&-; set -- "$?"; { kill "$!"; wait "$!"; } 2>/dev/null; '
+)
+_ALONE = '( orch_main ) </dev/null; set -- "$?"; '
+
+
+def framed(script: Script, *, watched: bool = False) -> Frame:
     """Wrap a script in a function that is called on the last line, between two random marks.
 
     A shell that reads its script from stdin may be cut anywhere: with the call on the last line, in
     braces, a cut script runs nothing. The end mark carries the status: `<mark> <status>`. The marks stand
     on both streams, so that the noise of login files is cut off, and the answer is whole although a
     process that the script left behind keeps the streams open.
+
+    `watched`: the script is ended when its stdin ends, which has to stay open until its answer is whole.
     """
     mark = "orch-" + secrets.token_hex(12)
     text = (
         f"orch_main() {{\n:\n{script.text.rstrip()}\n}}\n"
         f"{{ LC_ALL=C; export LC_ALL; echo '{mark}-begin'; echo '{mark}-begin' >&2; "
-        f'( orch_main ) </dev/null; set -- "$?"; '
+        f"{_WATCHED if watched else _ALONE}"
         f"printf '\\n%s %s\\n' '{mark}-end' \"$1\" >&2; printf '\\n%s %s\\n' '{mark}-end' \"$1\"; exit; }}\n"
     )
     return Frame(
@@ -116,7 +131,7 @@ def framed(script: Script) -> Frame:
 def on_path(folders: Iterable[str], script: Script) -> Script:
     """Put folders of the host in front of PATH for a script."""
     front = ":".join(on_host(f).text for f in folders)
-    return Script(script.name, f"PATH={front}:$PATH; export PATH\n{script.text}") if front else script
+    return replace(script, text=f"PATH={front}:$PATH; export PATH\n{script.text}") if front else script
 
 
 def lasting(command: Command | Script) -> Script:

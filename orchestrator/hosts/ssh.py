@@ -62,7 +62,7 @@ class SshMachine(Machine):
     def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
         """Run a script through `sh -s`; see Machine.run."""
         limit, began = Limit(deadline), time.monotonic()
-        frame = framed(on_path(self.host.settings.remote_path, script))
+        frame = framed(on_path(self.host.settings.remote_path, script), watched=script.asks)
         answer = Answer(frame)
         with self._started("exec /bin/sh -s", limit, name=script.name) as channel:
             with contextlib.suppress(
@@ -70,7 +70,8 @@ class SshMachine(Machine):
             ):  # it may have ended already; what it said comes next
                 channel.settimeout(max(limit.left, 0.01))
                 channel.sendall(frame.stdin)
-                channel.shutdown_write()
+                if not script.asks:
+                    channel.shutdown_write()
             _collect(channel, answer, limit)
             if not answer.whole and not ended(channel):
                 raise self._hangs(script.name, limit)
@@ -119,7 +120,11 @@ class SshMachine(Machine):
         """Start a command with raw stdin and stdout; see Machine.stream."""
         line = for_any_shell(on_path(self.host.settings.remote_path, lasting(command)))
         if len(line) > _LONGEST_LINE:
-            raise HostError(f"a command of {len(line)} bytes is too long to be started", where=self.host.name)
+            raise HostError(
+                f"a command of {len(line)} bytes is too long to be started: {_LONGEST_LINE} at most",
+                where=self.host.name,
+                hint="Send what is long as a file",
+            )
         name = command.name if isinstance(command, Script) else "stream"
         channel = self._start(line, Limit(_OPEN_SECONDS), name, terminal)
         channel.settimeout(None)

@@ -95,16 +95,17 @@ class Server:
             Path("/run/sshd").mkdir(exist_ok=True)
         sshd = program("sshd")
         assert sshd
+        before = self.count("Server listening") if self.log.exists() else 0
         self.process = subprocess.Popen([sshd, "-D", "-f", str(config), "-E", str(self.log)])
-        self._wait()
+        self._wait(before)
 
-    def _wait(self) -> None:
-        until = time.monotonic() + 10
+    def _wait(self, before: int) -> None:
+        """Wait until it listens by its own word: another program may answer at its port."""
+        until = time.monotonic() + 60
         while time.monotonic() < until and self.process and self.process.poll() is None:
-            with socket.socket() as sock:
-                if sock.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.02)
+            if self.log.exists() and self.count("Server listening") > before:
+                return
+            time.sleep(0.01)
         raise AssertionError(self.log.read_text())
 
     def stop(self) -> None:

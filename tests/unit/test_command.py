@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.hosts.answer import Answer
@@ -47,6 +50,7 @@ def test_every_word_arrives_as_it_was(shell: list[str], argv: list[str]) -> None
 
 
 @pytest.mark.parametrize("shell", LOGIN)
+@settings(deadline=None)
 @given(words)
 def test_a_line_for_any_shell_means_the_same_to_each(shell: str, word: str) -> None:
     line = for_any_shell(Command.of("printf", "[%s]", word)).encode("utf-8", "surrogateescape")
@@ -118,6 +122,48 @@ def test_the_answer_is_what_the_script_said(
     assert answer.whole
     result = answer.result("x", "gpu01", 0)
     assert (result.status, result.out, result.err) == (status, out, err)
+
+
+def watched(shell: list[str], text: str) -> tuple[subprocess.Popen[bytes], Answer]:
+    """Start a watched script; its stdin stays open."""
+    frame = framed(Script("x", text), watched=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*shell, "-s"], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+    assert process.stdin
+    process.stdin.write(frame.stdin)
+    process.stdin.flush()
+    return process, Answer(frame)
+
+
+@pytest.mark.parametrize("shell", POSIX, ids=" ".join)
+def test_a_watched_script_answers_and_what_it_left_behind_lives(shell: list[str]) -> None:
+    process, answer = watched(shell, "echo out; echo err >&2; sleep 300 >/dev/null 2>&1 & echo $!; exit 3")
+    with process:
+        assert process.stdout
+        assert process.stderr
+        answer.feed(process.stdout.read())
+        answer.feed_error(process.stderr.read())
+        result = answer.result("x", "gpu01", 0)
+        pid = int(result.text.split()[-1])
+    assert (result.status, result.err, process.returncode) == (3, b"err\n", 0)
+    os.kill(pid, signal.SIGKILL)  # raises where it is gone
+
+
+@pytest.mark.parametrize("shell", POSIX, ids=" ".join)
+def test_a_watched_script_is_ended_with_its_stdin(shell: list[str], tmp_path: Path) -> None:
+    """All of it: a child that takes no SIGTERM too."""
+    text = f"( trap '' TERM; echo > '{tmp_path}/up'; sleep 300 ); echo never"
+    process, _ = watched(shell, text)
+    with process:
+        until = time.monotonic() + 60
+        while not (tmp_path / "up").exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert process.poll() is None
+        assert process.stdin
+        assert process.stdout
+        process.stdin.close()
+        assert b"never" not in process.stdout.read()  # comes to its end when nobody holds it any more
 
 
 @pytest.mark.parametrize("shell", POSIX, ids=" ".join)
