@@ -148,6 +148,7 @@ class DockerDeploy:
             home=spec.user.home,
             dir="/orch",
             place=spec.place,
+            machine=spec.hostname,
             workspace="/workspace",
             env=built.env,
             python=seen.python,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from orchestrator.container.identity import Identity, caller
 from orchestrator.container.plan import check_ours
-from orchestrator.container.refusals import engine_error
+from orchestrator.container.refusals import check_place, engine_error
 from orchestrator.container.turn import turn
 from orchestrator.errors import Busy
 from orchestrator.facts.docker import DOCKER, Container, DockerReport
@@ -34,14 +34,16 @@ class Down:
     @property
     def nothing(self) -> bool:
         """Whether nothing is deployed."""
-        return not (self.containers or self.place.environment or self.place.venvs)
+        return not (self.containers or self.place.environment or (self.place.venvs and not self.place.others))
 
     @property
     def lines(self) -> Iterator[str]:
         """Yield what would be done."""
         for container in self.containers:
             yield f"  container  remove   {container.name}"
-        if self.place.venvs:
+        if self.place.venvs and self.place.others:
+            yield f"  venv       keep     {self.place.path}/venv ({', '.join(self.place.others)} has it too)"
+        elif self.place.venvs:
             yield f"  venv       remove   {self.place.path}/venv"
         for run in self.live:
             yield f"  run        end      {run.run}"
@@ -56,6 +58,7 @@ def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) 
     docker, place = answers.of(DOCKER), answers.of(PLACE)
     if docker.trouble and host.settings.in_container:
         raise engine_error(host, docker.trouble, place.account)
+    check_place(host, identity, place)
     containers = tuple(_ours(host, identity, docker))
     inside = (run for c in containers if c.running for run in place.inside(c.id))
     live = tuple({r.run: r for r in (*place.live, *inside)}.values())

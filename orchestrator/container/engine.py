@@ -1,7 +1,8 @@
 """What is deployed on a host, as the host records it, and how a command enters it.
 
-A deploy ends by writing `environment.json` and `environment.sh` into the project's folder there. The first
-is read by people's machines, the second by scripts on the host: a launch needs no question before it.
+A deploy ends by writing `environment.json` and `environment.sh` into `hosts/<machine>/` of the project's
+folder there, since hosts may share a home. The first is read by people's machines, the second by scripts on
+the host: a launch needs no question before it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Environment:
     home: str  # of the user, as the command sees it
     dir: str  # the project's folder, as the command sees it
     place: str  # the project's folder on the host, absolute
+    machine: str  # the host's own name: hosts that share a home have a folder each in P/hosts/
     workspace: str
     env: str  # orch.env: what makes two hosts' environments the same
     python: str
@@ -75,6 +77,10 @@ class Environment:
             return cls(**values)
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+    def owner(self) -> str:
+        """Return owner.json: whose the project's folder is, also when nothing is deployed any more."""
+        return json.dumps({name: getattr(self, name) for name in ("person", "project", "folder")})
 
     def script(self) -> str:
         """Return environment.sh: the same for scripts on the host, as variables and three functions."""

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.container.difference import Difference, differences
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.image import Recipe, index_has_password
-from orchestrator.container.refusals import check_volumes
+from orchestrator.container.refusals import check_place, check_volumes
 from orchestrator.container.spec import SSH_PORT, ContainerSpec, Facts
 from orchestrator.errors import Busy, Refused
 from orchestrator.facts.docker import Container
@@ -65,6 +65,7 @@ def make_plan(
 
     Raises ConfigError, Refused, Busy or HostError where the host can't or must not have it.
     """
+    check_place(host, identity, facts.place)
     check_volumes(host, facts.place)
     old = facts.docker.container(spec.name)
     if old:

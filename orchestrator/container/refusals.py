@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.spec import Facts
 from orchestrator.errors import ConfigError, HostError, NotPermitted
 from orchestrator.facts.docker import Trouble
@@ -40,6 +43,16 @@ def check_engine(host: Host, facts: Facts) -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def check_place(host: Host, identity: Identity, place: PlaceReport) -> None:
+    """Raise Refused when the project's folder is another person's, project's or folder's, deployed or not."""
+    try:
+        recorded = json.loads(place.owned or "null")
+    except ValueError:  # it is only a safeguard, and the next deploy writes it anew
+        return
+    if isinstance(recorded, dict):
+        check_owner(identity, recorded, where=host.name)
 
 
 def check_volumes(host: Host, place: PlaceReport) -> None:

@@ -24,7 +24,7 @@ _LONGEST = 60_000
 
 @dataclass(frozen=True)
 class Setup:
-    """What lies in P/container/<digest>/ for one container."""
+    """What lies in P/hosts/<machine>/container/<digest>/ for one container."""
 
     folder: str  # as seen from inside
     files: Mapping[str, bytes]
@@ -34,21 +34,26 @@ def setup(plan: Plan, startup: bytes | None) -> Setup:
     """Render the files that the entrypoint reads."""
     spec = plan.spec
     inside = plan.port if spec.network == "host" else 22
-    keys = f"/orch/ssh/{spec.hostname}"
+    here = f"/orch/hosts/{spec.hostname}"
     config = render(
         "container/sshd_config.j2",
         port=inside,
         listen="127.0.0.1" if spec.network == "host" else None,
         user=spec.user.name,
-        keys="/orch/ssh/authorized_keys",
+        keys=f"{here}/ssh/authorized_keys",
     )
     values = render(
-        "container/setup.sh.j2", name=spec.name, user=spec.user, port=inside, keys=keys, jupyter=spec.jupyter
+        "container/setup.sh.j2",
+        name=spec.name,
+        user=spec.user,
+        port=inside,
+        keys=f"{here}/ssh",
+        jupyter=spec.jupyter,
     )
     files = {"setup.sh": values.encode(), "sshd_config": config.encode()}
     if startup is not None:
         files["startup"] = startup
-    return Setup(f"/orch/container/{spec.digest[:12]}", files)
+    return Setup(f"{here}/container/{spec.digest[:12]}", files)
 
 
 def run_command(plan: Plan, identity: Identity, engine: tuple[str, ...], env_digest: str) -> Command:
@@ -69,7 +74,7 @@ def run_command(plan: Plan, identity: Identity, engine: tuple[str, ...], env_dig
 def ending(plan: Plan, exported: Iterable[str]) -> Command:
     """Return the rest of the `docker run` line: names of exported values, the image, the setup's folder."""
     words = [word for name in exported for word in ("-e", name)]
-    return Command((*words, plan.tag, f"/orch/container/{plan.spec.digest[:12]}"))
+    return Command((*words, plan.tag, f"/orch/hosts/{plan.spec.hostname}/container/{plan.spec.digest[:12]}"))
 
 
 def environment_for(values: Mapping[str, str]) -> tuple[str, dict[str, Secret]]:

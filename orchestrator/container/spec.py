@@ -114,7 +114,7 @@ def container_spec(
         cluster=_cluster(host),
         volumes=_volumes(host, facts.place),
         place=facts.place.path,
-        hostname=re.sub(r"[^A-Za-z0-9-]+", "-", facts.system.hostname).strip("-")[:63] or "orch",
+        hostname=facts.place.machine,
         env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
         startup=short_digest(inputs.startup) if inputs.startup is not None else None,
         jupyter=settings.jupyter,

@@ -9,12 +9,14 @@ from orchestrator import __version__
 from orchestrator.container.build import Told, exports, follow
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import Identity, caller, check_owner
+from orchestrator.container.identity import Identity, caller
 from orchestrator.container.image import build_values
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.proof import Seen, check, look
+from orchestrator.container.refusals import check_place
 from orchestrator.container.spec import wanted_gpus
 from orchestrator.container.telling import gpus_words
+from orchestrator.container.turn import turn
 from orchestrator.container.venv_spec import VenvSpec, venv_spec
 from orchestrator.facts.gpu import GPUS, GpuReport
 from orchestrator.facts.place import PLACE, LiveRun, PlaceReport
@@ -94,6 +96,11 @@ class VenvDeploy:
                 stream.write(exports(build_values(self.host.settings)) + (self.inputs.ca_bundle or b""))
                 stream.close_stdin()
                 follow(machine, stream, told, what="the installation", base=self.spec.tensorflow[0])
+        with turn(machine, self.place.path):
+            return self._prove(machine, told)
+
+    def _prove(self, machine: Machine, told: Told) -> Ready:
+        """Let commands in, see that it works, and write it down."""
         self._write_enter(machine)
         told("prove it")
         proof = ("python3", self._path("venv/proof.py"), self.place.path)
@@ -105,7 +112,8 @@ class VenvDeploy:
             place=self.place.path,
             environment_sh=environment.script(),
             environment_json=environment.text(),
-            keep=self.spec.installation,
+            owner_json=environment.owner(),
+            what=self.spec.installation,
             idle=not self.place.live,
             by=environment.by,
         )
@@ -133,7 +141,7 @@ class VenvDeploy:
     @property
     def _command(self) -> tuple[str, ...]:
         """What a command stands behind."""
-        return ("sh", self._path("venv/enter"))
+        return ("sh", f"{self.place.here}/enter")
 
     def _enter(self, values: Mapping[str, str]) -> str:
         return render(
@@ -141,11 +149,11 @@ class VenvDeploy:
             folder=self.folder,
             env=values,
             cuda=any(r.startswith("nvidia-") for r in self.spec.tensorflow),
-            ca=self._path("venv/ca.crt") if self.inputs.ca_bundle else "",
+            ca=f"{self.place.here}/ca.crt" if self.inputs.ca_bundle else "",
         )
 
     def _write_enter(self, machine: Machine) -> None:
-        machine.put(self._enter(self.inputs.env).encode(), self._path("venv/enter"), mode=0o600)
+        machine.put(self._enter(self.inputs.env).encode(), f"{self.place.here}/enter", mode=0o600)
 
     def _environment(self, seen: Seen) -> Environment:
         identity = self.identity
@@ -157,6 +165,7 @@ class VenvDeploy:
             home=seen.home,
             dir=self.place.path,
             place=self.place.path,
+            machine=self.place.machine,
             workspace=self._path("workspace"),
             env=digest(seen.python, *seen.packages),
             python=seen.python,
@@ -193,9 +202,7 @@ def survey_venv(
     }
     answers = ask(machine, SYSTEM, GPUS, PLACE, values=values, deadline=LOOK_DEADLINE)
     system, gpus, place = answers.of(SYSTEM), answers.of(GPUS), answers.of(PLACE)
-    there = recorded(place)
-    if there:
-        check_owner(identity, vars(there), where=host.name)
+    check_place(host, identity, place)
     wish = wanted_gpus(host, gpus)
     count = 0 if wish == "none" else sum(not g.fault for g in gpus.gpus)
     spec = venv_spec(host, system, inputs, gpus=bool(count))

@@ -34,9 +34,12 @@ class PlaceReport:
     """The project's folder P. `environment`: the text of environment.json, None when nothing is deployed."""
 
     path: str
+    machine: str = ""  # the host's own name, as folders are named
     account: str = ""  # who looks
     exists: bool = False
     owner: int | None = None
+    owned: str | None = None  # the text of owner.json: whose the folder is
+    others: tuple[str, ...] = ()  # machines that share this home and have the project deployed too
     environment: str | None = None
     account_keys: tuple[str, ...] = ()  # lines of the account's own authorized_keys
     placed_keys: tuple[str, ...] = ()  # lines of the container's
@@ -44,6 +47,11 @@ class PlaceReport:
     live: tuple[LiveRun, ...] = ()  # by the locks in P
     processes: tuple[LiveRun, ...] = ()  # by their supervisors' command lines, whoever's, in containers
     venvs: tuple[str, ...] = ()  # marks of whole installations: P/venv/<digest>/whole
+
+    @property
+    def here(self) -> str:
+        """What of P is this host's alone."""
+        return f"{self.path}/hosts/{self.machine}"
 
     def inside(self, container: str) -> tuple[LiveRun, ...]:
         """Return the runs that live in a container; one that has named none yet may be in it."""
@@ -58,9 +66,12 @@ def parse(section: Section) -> PlaceReport:
     owner = lines.number("owner")
     return PlaceReport(
         path=lines.text("place"),
+        machine=lines.text("machine"),
         account=lines.text("account"),
         exists=bool(lines.texts("owner")),
         owner=owner,
+        owned=lines.text("owned") or None,
+        others=tuple(lines.texts("other")),
         environment=lines.text("environment") or None,
         account_keys=keys(lines.texts("key")),
         placed_keys=keys(lines.texts("placed-key")),

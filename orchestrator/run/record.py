@@ -17,6 +17,7 @@ class Ground:
 
     now: float  # seconds since the epoch, by the host's clock
     boot_id: str = ""
+    machine: str = ""  # the host's own name
     supervisors: frozenset[str] = frozenset()  # ids of runs whose supervisor is seen in /proc
     containers: frozenset[str] | None = None  # ids of running containers; None where nobody could say
 
@@ -39,6 +40,12 @@ class Record:
     tail: str = ""  # the end of training.log
 
     @property
+    def own(self) -> bool:
+        """Whether it was launched on the host that was asked, and not on one that shares the home with it."""
+        on = self.worker.get("environment", {}).get("machine")
+        return on in (None, self.ground.machine)
+
+    @property
     def place(self) -> str:
         """The project's folder on the host."""
         return self.folder.rsplit("/runs/", 1)[0]
@@ -55,17 +62,18 @@ class Record:
 
 
 def parse(section: Section) -> tuple[Record, ...]:
-    """Read the answer of facts/runs.sh.j2. A record that makes no sense is left out: others still stand."""
+    """Read the answer of facts/runs.sh.j2, without what makes no sense or is for another host to judge."""
     head, blocks = _blocks(section.text)
     containers = head.get("containers")
     ground = Ground(
         now=_number(head.get("now")),
         boot_id=head.get("boot", ""),
+        machine=head.get("machine", ""),
         supervisors=frozenset(head.get("supervisors", "").split()),
         containers=None if containers is None else frozenset(containers.split()),
     )
     records = (_record(block, ground) for block in blocks)
-    return tuple(r for r in records if r is not None)
+    return tuple(r for r in records if r is not None and r.own)
 
 
 def _blocks(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:

@@ -308,8 +308,9 @@ def test_a_venv_is_installed_proven_and_written_down(project: Path) -> None:
     (project / "hosts.ini").write_text("gpu01\n[all:vars]\nperson=ana\nproject=mnist\nengine=venv\n")
 
     def prepare(machine: FakeMachine) -> None:
-        machine.answer_facts(system=VENV, gpu="", place=f"place\t{PLACE}\n")
+        machine.answer_facts(system=VENV, gpu="", place=f"place\t{PLACE}\nmachine\tgpu01\n")
         machine.answer("install", out="Successfully installed\n")
+        machine.answer("turn", out="yours\n")
         machine.answer("proof", out=json.dumps(SEEN) + "\n")
         machine.answer("finish", Result(0, b"", b""))
 
@@ -318,4 +319,4 @@ def test_a_venv_is_installed_proven_and_written_down(project: Path) -> None:
     assert "  venv       install  Python 3.10.4   tensorflow-cpu==2.9.3" in called.err
     machine = called.machines["gpu01"]
     assert names(machine) == ["system+gpu+place", "proof", "finish"]
-    assert machine.modes[f"{PLACE}/venv/enter"] == 0o600
+    assert machine.modes[f"{PLACE}/hosts/gpu01/enter"] == 0o600

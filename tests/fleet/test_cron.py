@@ -17,6 +17,7 @@ import pytest
 
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import slug
+from tests.unit.here import MACHINE, record
 
 NEEDED = ("cron", "crontab", "unshare", "nsenter", "flock")
 ORCH = str(Path(sys.executable).with_name("orch"))
@@ -126,12 +127,11 @@ def deployed(root: Path, folder: Path) -> None:
     (place / "whole").touch()
     environment = Environment(
         engine="venv", user="root", uid=0, gid=0, home="/root", dir=str(place), place=str(place),
-        workspace=str(place), env="e", python="3", person="ana", project=folder.name,
+        machine=MACHINE, workspace=str(place), env="e", python="3", person="ana", project=folder.name,
         folder=f"{socket.gethostname()}:{folder}", spec="s", command=("sh", str(place / "enter")),
         whole=str(place / "whole"),
     )  # fmt: skip
-    (place / "environment.json").write_text(environment.text())
-    (place / "environment.sh").write_text(environment.script())
+    record(environment)
 
 
 def test_entries_fire_alone_and_silently_and_a_failure_is_one_line_of_mail(cron: Cron) -> None:

@@ -34,7 +34,9 @@ def _wipe(host: Host) -> None:
 
 def environment(host: Host, account: str = "ana") -> dict[str, Any]:
     home = "/root" if account == "root" else f"/home/{account}"
-    found: dict[str, Any] = json.loads(host.run(f"cat {home}/.orch/ana/mnist/environment.json").stdout)
+    found: dict[str, Any] = json.loads(
+        host.run(f"cat {home}/.orch/ana/mnist/hosts/{host.name}/environment.json").stdout
+    )
     return found
 
 
@@ -215,7 +217,7 @@ def test_a_failing_startup_leaves_nothing(orch: Orch, gpu01: Host, tmp_path: Pat
     (tmp_path / "start.sh").write_text("exit 3\n")
     orch.having(ORCH_STARTUP=str(tmp_path / "start.sh"))("deploy", "--yes", "gpu01", code=78)
     assert gpu01.containers(all=True) == []
-    assert gpu01.run("ls /home/ana/.orch/ana/mnist/environment.json", check=False).returncode
+    assert gpu01.run("ls /home/ana/.orch/ana/mnist/hosts/gpu01/environment.json", check=False).returncode
 
 
 def test_keys_change_without_a_new_container(orch: Orch, gpu01: Host, tmp_path: Path) -> None:

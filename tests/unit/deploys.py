@@ -38,7 +38,7 @@ def facts(**changes: Any) -> Facts:
         ),
         gpus=gpus(0),
         docker=DockerReport(client="26.1.3", server="26.1.3", root="/var/lib/docker", arch="x86_64"),
-        place=PlaceReport(PLACE, account_keys=(KEY,)),
+        place=PlaceReport(PLACE, machine="gpu01", account_keys=(KEY,)),
     )
     for name, value in changes.items():
         part, _, field = name.partition("__")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -115,6 +116,19 @@ def machine_of(shell: str, folder: Path, tools: Iterable[str]) -> Here:
     return Here(home, busybox, "sh", path=str(own))
 
 
+MACHINE = re.sub(r"[^A-Za-z0-9-]+", "-", os.uname().nodename).strip("-")
+"""What scripts on this machine call it in names of folders."""
+
+
+def record(environment: Environment) -> Path:
+    """Write down what is deployed, as a deploy does; return the folder."""
+    here = Path(environment.place) / "hosts" / environment.machine
+    here.mkdir(parents=True, exist_ok=True)
+    (here / "environment.json").write_text(environment.text() + "\n")
+    (here / "environment.sh").write_text(environment.script())
+    return here
+
+
 def venv_in(folder: Path, **more: Any) -> Environment:
     """A deployed venv whose folder on the host is `folder`."""
     place = str(folder)
@@ -126,6 +140,7 @@ def venv_in(folder: Path, **more: Any) -> Environment:
         home=place,
         dir=place,
         place=place,
+        machine=MACHINE,
         workspace=place,
         env="e",
         python="3",

@@ -22,6 +22,7 @@ CONTAINER = Environment(
     home="/home/ana",
     dir="/orch",
     place="/home/ana/.orch/ana/mnist",
+    machine="gpu01",
     workspace="/workspace",
     env="e1",
     python="3.8.10",

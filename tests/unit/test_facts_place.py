@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.facts.place import PLACE, LiveRun, PlaceReport, parse
 from orchestrator.facts.question import question
+from tests.unit.here import MACHINE
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
@@ -43,8 +44,8 @@ def test_keys_volumes_and_environment(tmp_path: Path) -> None:
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "authorized_keys").write_text("# mine\nssh-ed25519 AAAA ana@laptop\n\n")
     place = tmp_path / "p"
-    place.mkdir()
-    (place / "environment.json").write_text('{"version": 1}\n')
+    (place / "hosts" / MACHINE).mkdir(parents=True)
+    (place / "hosts" / MACHINE / "environment.json").write_text('{"version": 1}\n')
     (tmp_path / "da ta").mkdir()
     volumes = [("~/da ta", "\"$HOME\"'/da ta'"), ("/no/such", "/no/such")]
     found = look(place, tmp_path, volumes)

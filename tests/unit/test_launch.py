@@ -28,7 +28,7 @@ from orchestrator.run.record import RUNS, Record, query
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.status import judge
 from orchestrator.run.stop import stop
-from tests.unit.here import venv_in
+from tests.unit.here import record, venv_in
 
 GPUS = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
 # Of this process alone: a stop sweeps the whole machine for its run, and tests run side by side.
@@ -52,8 +52,7 @@ class Place:
 
     def deploy(self, *, gpus: tuple[str, ...] = (), path: str = os.environ["PATH"]) -> None:
         environment = venv_in(self.folder, gpus=gpus)
-        (self.folder / "environment.json").write_text(environment.text() + "\n")
-        (self.folder / "environment.sh").write_text(environment.script())
+        self.here = record(environment)
         (self.folder / "enter").write_text(f"PATH='{path}'; export PATH\nexec \"$@\"\n")
         (self.folder / "whole").touch()
 
@@ -80,8 +79,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path / "root")
     place.deploy()
     yield place
-    for record in place.records():
-        stop(place.machine, record, by="test", grace=0)
+    for found in place.records():
+        stop(place.machine, found, by="test", grace=0)
     place.machine.close()
 
 
@@ -142,7 +141,7 @@ def test_a_launch_returns_before_the_command_ends(place: Place) -> None:
 
 
 def test_nothing_deployed(place: Place) -> None:
-    (place.folder / "environment.sh").unlink()
+    (place.here / "environment.sh").unlink()
     with pytest.raises(NoEnvironment, match="orch deploy --hosts gpu01"):
         place.launch("true")
     assert not (place.folder / "runs").exists()

@@ -20,11 +20,11 @@ HERE = socket.gethostname()
 
 def launched(place: Place, recorded: str, identity: Identity) -> str:
     """Launch as `identity` where `recorded` (`folder` of what is deployed) is; return the state."""
-    file = place.folder / "environment.sh"
+    file = place.here / "environment.sh"
     text = file.read_text().replace("orch_folder=f\n", f"orch_folder='{recorded}'\n")
     assert recorded in text
     file.write_text(text)
-    json = place.folder / "environment.json"
+    json = place.here / "environment.json"
     json.write_text(json.read_text().replace('"folder": "f"', f'"folder": "{recorded}"'))
     order = replace(place.order("sleep", "60"), identity=identity)
     return str(launch(place.machine, order).state["state"])

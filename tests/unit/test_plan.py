@@ -159,6 +159,13 @@ def test_a_foreign_container_is_not_touched() -> None:
         plan(host(), facts(docker__containers=(foreign,)))
 
 
+def test_a_folder_of_somebody_else_is_refused_though_nothing_is_deployed() -> None:
+    theirs = '{"person": "Ana", "project": "mnist", "folder": "another-laptop:/src/mnist"}'
+    with pytest.raises(Refused, match=r"'mnist' of 'Ana'.*'mnist' of 'ana'"):
+        plan(host(), facts(place__owned=theirs))
+    assert plan(host(), facts(place__owned=theirs.replace("Ana", "ana"))).action == CREATE
+
+
 def test_somebody_elses_project_of_the_same_name_is_refused() -> None:
     theirs = running(host())
     labels = {**theirs.labels, "orch.person": "a", "orch.project": "na-mnist"}

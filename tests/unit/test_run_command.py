@@ -15,6 +15,7 @@ from orchestrator.inventory import Volume
 from orchestrator.render import render, source
 
 from .deploys import IDENTITY, PLACE, facts, gpus, host, plan
+from .here import MACHINE
 
 
 def words(known: Any = None, **settings: Any) -> str:
@@ -109,6 +110,11 @@ esac
 """
 
 
+def here(tmp_path: Path) -> Path:
+    """Where the start script keeps what is of this machine alone."""
+    return tmp_path / "p" / "hosts" / MACHINE
+
+
 def run_start(tmp_path: Path, inputs: Inputs, failure: str = "") -> tuple[str, list[str]]:
     """Run the start script with a docker that writes down what it is asked."""
     tool = tmp_path / "bin" / "docker"
@@ -119,7 +125,7 @@ def run_start(tmp_path: Path, inputs: Inputs, failure: str = "") -> tuple[str, l
         (tmp_path / "bin" / "docker.fail").write_text(failure)
     known = facts(place__path=str(tmp_path / "p"))
     script = start_script(plan(host(), known, inputs), IDENTITY, inputs, ("docker",), "e1")
-    keys = tmp_path / "p" / "ssh" / "gpu01"
+    keys = here(tmp_path) / "ssh"
     keys.mkdir(parents=True)
     (keys / "ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAA orch\n")
     done = subprocess.run(
@@ -142,8 +148,8 @@ def test_values_reach_the_engine_exactly(tmp_path: Path) -> None:
     assert calls == ["run", "exec", "update", "inspect"]
     assert (tmp_path / "bin" / "docker.env").read_text() == 'A=it\'s  $HOME `id` \\n "x" \n'
     assert (tmp_path / "bin" / "docker.two").read_text() == "first\n second's\n"
-    assert (tmp_path / "p" / "ssh" / "authorized_keys").read_text().startswith("ssh-ed25519 AAAAC3Nza")
-    assert [p.read_bytes() for p in (tmp_path / "p").glob("container/*/startup")] == [b"#!/bin/sh\n\xff"]
+    assert (here(tmp_path) / "ssh" / "authorized_keys").read_text().startswith("ssh-ed25519 AAAAC3Nza")
+    assert [p.read_bytes() for p in here(tmp_path).glob("container/*/startup")] == [b"#!/bin/sh\n\xff"]
     assert (tmp_path / "p" / "home").stat().st_mode & 0o777 == 0o700
 
 
@@ -226,5 +232,5 @@ echo numpy==1.23.5
     assert (folder / "whole").exists()
     assert not (folder / "half").exists()
     assert (folder / "packages.txt").read_text() == "numpy==1.23.5\n"
-    assert (tmp_path / "p" / "venv" / "ca.crt").read_text() == "AUTHORITY\n"
+    assert (here(tmp_path) / "ca.crt").read_text() == "AUTHORITY\n"
     assert (tmp_path / "keras").read_text() == f"{folder}/keras\n", "the import writes nothing into the home"

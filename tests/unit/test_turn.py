@@ -20,7 +20,7 @@ __all__ = ["place"]  # a fixture
 
 
 def free(place: Place) -> bool:
-    with (place.folder / LOCK).open() as lock:
+    with (place.here / LOCK).open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -62,7 +62,7 @@ def test_a_change_that_is_broken_off_is_undone_once_its_start_is_over(place: Pla
     soon(lambda: free(place))
     assert not undone.exists()
 
-    with (place.folder / f"{LOCK}.start").open("w") as starting:
+    with (place.here / f"{LOCK}.start").open("w") as starting:
         fcntl.flock(starting, fcntl.LOCK_EX)
         # as a cut line does: the stream ends, and nobody says `done`
         broken = turn(place.machine, str(place.folder), undo)
