@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.app import App, inventory_options, pass_app
+from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.cli.target import Target
@@ -14,41 +15,69 @@ if TYPE_CHECKING:
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
-@inventory_options
-@click.option("--hosts", "host", metavar="HOST", help="The host, where it isn't the first word.")
+@host_options
 @click.option("--on-host", is_flag=True, help="On the host itself, not in the container.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass stdin on.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="HOST|RUN [--] CMD...")
 @pass_app
-def command(app: App, host: str | None, on_host: bool, stdin: bool, tty: bool, words: tuple[str, ...]) -> int:
+def command(
+    app: App,
+    hosts: tuple[str, ...],
+    exclude: tuple[str, ...],
+    on_host: bool,
+    stdin: bool,
+    tty: bool,
+    words: tuple[str, ...],
+) -> int:
     """Run a command in the container, or in a run's directory with its GPUs; ends with its status.
+
+    Several hosts run it at once: each line comes behind the host's name, and what many hosts say is said once.
 
     \b
       orch exec gpu01 -- nvidia-smi
       orch exec nightly -- ls -l checkpoints
       orch exec -it gpu01 -- python3
+      orch exec --hosts lab --on-host -- uptime
     """
-    from orchestrator.cli.target import find_target
-    from orchestrator.errors import UsageError
+    from orchestrator.cli.many import run_on_all
+    from orchestrator.cli.target import find_target, is_host
 
-    if host is None and words and words[0] != "--":
-        host, words = words[0], words[1:]
+    word, words = _parted(hosts, words)
+    chosen = app.changed([word] if word else hosts, exclude) if not word or is_host(app, word) else ()
+    if len(chosen) > 1:
+        if stdin or tty:
+            raise UsageError(f"-i and -t take one host, not {len(chosen)}", hint="Name one.")
+        return run_on_all(app, chosen, words, on_host=on_host)
+    target = find_target(app, word or chosen[0].name, on_host=on_host)
+    return _run(app, target, entered(target, words, stdin=stdin or tty, tty=tty), stdin or tty, tty)
+
+
+def _parted(hosts: tuple[str, ...], words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """Part the words into the host or run, where it isn't an option, and the command."""
+    word = None
+    if not hosts and words and words[0] != "--":
+        word, words = words[0], words[1:]
     if words[:1] == ("--",):
         words = words[1:]
     if not words:
-        what = f"no command for '{host}'" if host else "no command"
+        what = f"no command for '{word or ','.join(hosts)}'" if word or hosts else "no command"
         raise UsageError(what, hint="Host first, then the command: orch exec gpu01 -- nvidia-smi")
-    target = find_target(app, host, on_host=on_host)
-    line = entered(target, words, stdin=stdin or tty, tty=tty)
+    return word, words
+
+
+def _run(app: App, target: Target, line: Command, stdin: bool, tty: bool) -> int:
     from orchestrator.hosts.terminal import interact, local_terminal
 
     terminal = local_terminal() if tty else None
     with target.ending(), target.machine.stream(line, terminal=terminal) as stream:
-        return interact(stream, stdin=stdin or tty, raw=tty)
+        status = interact(stream, stdin=stdin, raw=tty)
+    if status and not tty:
+        app.say(f"orch: {target.host.name}: exit status {status} is the command's")
+    return status
 
 
-def entered(target: Target, words: tuple[str, ...], *, stdin: bool, tty: bool) -> Command:
+def entered(target: Target, words: tuple[str, ...], *, stdin: bool = False, tty: bool = False) -> Command:
     """Return the command line for the host that runs `words` where the target is."""
     from orchestrator.hosts.command import Command, Raw, on_host
 

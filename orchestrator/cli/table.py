@@ -18,7 +18,10 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def fit(lines: Iterable[str]) -> list[str]:
     """Cut lines to the width of the terminal; none where stdout is no terminal."""
-    if not sys.stdout.isatty():
-        return list(lines)
+    return [cut(line) for line in lines] if sys.stdout.isatty() else list(lines)
+
+
+def cut(line: str) -> str:
+    """Return a line that fits the terminal's width."""
     width = shutil.get_terminal_size().columns
-    return [line if len(line) <= width else line[: width - 1] + "~" for line in lines]
+    return line if len(line) <= width else line[: width - 1] + "~"

@@ -34,18 +34,21 @@ class Target:
         """What a command here finds in its environment."""
         return {**self.env, "ORCH_EXEC_ID": self.token}
 
-    @contextlib.contextmanager
-    def ending(self) -> Iterator[None]:
-        """Let what ends us end the command there too: neither sshd nor the engine passes it on."""
+    def end(self) -> None:
+        """End the command there: neither sshd nor the engine passes on what ends us. Never raises."""
         from orchestrator.hosts.command import Script
         from orchestrator.render import render
 
+        with contextlib.suppress(OrchError):
+            self.machine.run(Script("end", render("run/end.sh.j2", token=self.token)), deadline=15)
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Let what ends us end the command there too."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit, BrokenPipeError):
-            with contextlib.suppress(OrchError):
-                text = render("run/end.sh.j2", token=self.token)
-                self.machine.run(Script("end", text), deadline=15)
+            self.end()
             raise
         except LostConnection as error:
             hint = "The command may still run there."
@@ -61,18 +64,21 @@ def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
         hosts = app.changed([word] if word else [])
         if len(hosts) != 1:
             raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
-        return _host(app, hosts[0], on_host)
+        return host_target(app, hosts[0], on_host=on_host)
     return _run(app, word, on_host)
 
 
 def is_host(app: App, word: str) -> bool:
-    """Tell whether a word means a host or a group of the inventory; without one, what is no run's id."""
+    """Tell whether a word means hosts of the inventory; without one, what is no run's id."""
     if any(word == h.name for h in app.inventory.hosts) or word in app.inventory.groups:
+        return True
+    if word == "all" or any(mark in word for mark in ("*", "?", "[", ",", "..")):
         return True
     return not app.inventory.hosts and not word[:8].isdigit()
 
 
-def _host(app: App, host: Host, on_host: bool) -> Target:
+def host_target(app: App, host: Host, *, on_host: bool) -> Target:
+    """Return a host's environment as a target; with `on_host` the host itself."""
     from orchestrator.container.identity import identity_of
     from orchestrator.container.ready import environment_for
 

@@ -66,7 +66,7 @@ class Chooser:
         spelled = _spelled(word)
         if any(c in word for c in "*?"):
             return self._some(word, self._globbed(spelled))
-        if is_range(spelled):
+        if is_range(spelled) or "," in word:  # in brackets: those outside part words
             return _Match(tuple(self._named(name, word) for name in _expanded(spelled, word)))
         return _Match((self._named(word, word),), by_name=True)
 
