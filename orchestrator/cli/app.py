@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orchestrator.cli import tracing
+from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED, OK, UNREACHABLE, OrchError, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def _cwd() -> Path:
 
 
 def _confirm(question: str) -> bool:
-    return click.confirm(question, default=False, err=True)
+    with WAITING.hidden():
+        return click.confirm(question, default=False, err=True)
 
 
 @dataclass
@@ -85,7 +87,7 @@ class App:
     @staticmethod
     def say(line: str) -> None:
         """Talk to the person: stderr, so that stdout stays data."""
-        click.echo(line, err=True)
+        WAITING.say(line)
 
     def looked_at(self, words: Sequence[str], exclude: Sequence[str] = ()) -> tuple[Host, ...]:
         """Choose hosts for a verb that only looks: all of them when none is named."""
@@ -106,11 +108,20 @@ class App:
         *,
         told: Callable[[Outcome[T]], None] | None = None,
     ) -> list[Outcome[T]]:
-        """Do `work` on every host at once, at most `parallel` of them; every outcome is kept."""
+        """Do `work` on every host at once, at most `parallel` of them; every outcome is kept.
+
+        On a terminal it is said who is still waited for.
+        """
         from orchestrator.hosts.fleet import each
 
+        def done(outcome: Outcome[T]) -> None:
+            WAITING.done(outcome.host.name)
+            if told:
+                told(outcome)
+
         parallel = min((h.settings.parallel for h in hosts), default=1)
-        return each(hosts, work, connect=self.machine, parallel=parallel, told=told)
+        with WAITING.on(h.name for h in hosts):
+            return each(hosts, work, connect=self.machine, parallel=parallel, told=done)
 
     @functools.cached_property
     def _kept(self) -> Kept:
@@ -128,10 +139,11 @@ class App:
             self._kept.close()
 
     def close(self, outcomes: Sequence[Outcome[Any]]) -> int:
-        """Tell every failure in one line and return the exit code."""
-        for outcome in outcomes:
-            if outcome.error:
-                tell(outcome.error)
+        """Tell every failure in one line, that of many hosts once, and return the exit code."""
+        from orchestrator.cli.folding import folded_errors
+
+        for error in folded_errors(outcomes):
+            tell(error)
         return exit_code(outcomes)
 
 

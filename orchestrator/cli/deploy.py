@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.waiting import WAITING
 
 if TYPE_CHECKING:
     from orchestrator.container.deploy import Deploy, Ready
@@ -108,9 +109,9 @@ def _tell_ready(app: App, host: str, ready: Ready, seconds: float) -> None:
     from orchestrator.container.telling import cpu_only_warning, ready_line, unchanged_line
 
     if ready.seen is None:
-        click.echo(unchanged_line(host, ready.environment))
+        WAITING.say(unchanged_line(host, ready.environment), err=False)
         return
-    click.echo(ready_line(host, ready.environment, ready.seen, seconds, ready.gpus))
+    WAITING.say(ready_line(host, ready.environment, ready.seen, seconds, ready.gpus), err=False)
     warning = cpu_only_warning(ready.seen, ready.gpus)
     if warning:
         app.say(f"warning: {host}: {warning}")

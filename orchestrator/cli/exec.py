@@ -32,7 +32,7 @@ def command(
 ) -> int:
     """Run a command in the container, or in a run's directory with its GPUs; ends with its status.
 
-    Several hosts run it at once: each line comes behind the host's name, and what many hosts say is said once.
+    Several hosts run it at once: a line comes behind its host's name, what many hosts say behind all names.
 
     \b
       orch exec gpu01 -- nvidia-smi
@@ -60,6 +60,9 @@ def _parted(hosts: tuple[str, ...], words: tuple[str, ...]) -> tuple[str | None,
         word, words = words[0], words[1:]
     if words[:1] == ("--",):
         words = words[1:]
+    if words[:1] and words[0].startswith("-"):
+        hint = f"Options stand before the host: orch exec {words[0]} {word or ''} -- CMD"
+        raise UsageError(f"no command '{words[0]}'", hint=hint)
     if not words:
         what = f"no command for '{word or ','.join(hosts)}'" if word or hosts else "no command"
         raise UsageError(what, hint="Host first, then the command: orch exec gpu01 -- nvidia-smi")

@@ -14,6 +14,7 @@ import click
 
 from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
 from orchestrator.cli.table import fit
+from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _json(found: Sequence[HostGpus]) -> list[dict[str, Any]]:
 
 def _watch(app: App, hosts: Sequence[Host], seconds: float, as_json: bool) -> None:
     """Ask again and again, over the connections that the App keeps; ends by Ctrl-C only."""
-    with _screen(plain=as_json) as show:
+    with WAITING.hidden(), _screen(plain=as_json) as show:
         while True:
             began = time.monotonic()
             found = _found(app.each(hosts, _ask))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.cli.app import App
 from orchestrator.errors import FAILED, OK, LostConnection
@@ -24,8 +25,8 @@ _TICK = 1.0  # seconds after which both streams are looked at
 class Held:
     """The bytes of one stream, and what tells them from others."""
 
-    def __init__(self) -> None:
-        self._bytes: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]
+    def __init__(self, files: ExitStack) -> None:
+        self._bytes = files.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115
         self._digest = sha256()
 
     def add(self, piece: bytes) -> None:
@@ -65,20 +66,22 @@ def run_on_all(app: App, hosts: Sequence[Host], words: tuple[str, ...], *, on_ho
     from orchestrator.cli.target import host_target
 
     begun: list[Target] = []
+    files = ExitStack()
 
     def work(machine: Machine) -> Said:
         target = host_target(app, machine.host, on_host=on_host)
         begun.append(target)
         with target.ending(), machine.stream(entered(target, words)) as stream:
             stream.close_stdin()
-            return _heard(stream)
+            return _heard(stream, files)
 
-    try:
-        outcomes = app.each(hosts, work)
-    except (KeyboardInterrupt, SystemExit):
-        app.each([target.host for target in begun], lambda machine: _end(begun, machine))
-        raise
-    _show([(o.host.name, o.value) for o in outcomes if o.value])
+    with files:
+        try:
+            outcomes = app.each(hosts, work)
+        except (KeyboardInterrupt, SystemExit):
+            app.each([target.host for target in begun], lambda machine: _end(begun, machine))
+            raise
+        _show([(o.host.name, o.value) for o in outcomes if o.value])
     failed = app.close(outcomes)
     return failed or (FAILED if any(o.value and o.value.status for o in outcomes) else OK)
 
@@ -89,8 +92,8 @@ def _end(begun: Sequence[Target], machine: Machine) -> None:
             target.end()
 
 
-def _heard(stream: Stream) -> Said:
-    out, err = Held(), Held()
+def _heard(stream: Stream, files: ExitStack) -> Said:
+    out, err = Held(files), Held(files)
     while (piece := stream.read(timeout=_TICK)) != b"":
         out.add(piece or b"")
         err.add(stream.read_error())

@@ -18,15 +18,19 @@ if TYPE_CHECKING:
 @click.command("ssh", context_settings={"allow_interspersed_args": False})
 @inventory_options
 @click.option("--on-host", is_flag=True, help="On the host itself, not in the container.")
+@click.option("-t", "--tty", is_flag=True, help="Give LINE a terminal, as a shell without LINE has one.")
 @click.argument("word", required=False, metavar="HOST|RUN")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD...]")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] [LINE...]")
 @pass_app
-def command(app: App, on_host: bool, word: str | None, words: tuple[str, ...]) -> int:
-    """Open a shell in the container through its own sshd, or run CMD there.
+def command(app: App, on_host: bool, tty: bool, word: str | None, words: tuple[str, ...]) -> int:
+    """Open a shell in the container through its own sshd, or have it run LINE, as ssh does.
+
+    Ends with the status of the shell. (For words that no shell reads: orch exec.)
 
     \b
       orch ssh gpu01
       orch ssh nightly
+      orch ssh gpu01 -- 'ls *.h5 | wc -l'
     """
     import sys
 
@@ -34,41 +38,40 @@ def command(app: App, on_host: bool, word: str | None, words: tuple[str, ...]) -
     from orchestrator.hosts.terminal import interact, local_terminal
 
     target = find_target(app, word, on_host=on_host)
-    tty = not words and sys.stdin.isatty()
-    machine, line = _inside(target, words[1:] if words[:1] == ("--",) else words)
+    line = " ".join(words[1:] if words[:1] == ("--",) else words)
+    tty = tty or (not line and sys.stdin.isatty())
+    machine, command = _inside(target, line, tty)
     try:
-        with target.ending(), machine.stream(line, terminal=local_terminal() if tty else None) as stream:
+        with target.ending(), machine.stream(command, terminal=local_terminal() if tty else None) as stream:
             return interact(stream, raw=tty)
     finally:
         if machine is not target.machine:
             machine.close()
 
 
-def _inside(target: Target, words: tuple[str, ...]) -> tuple[Machine, Command]:
-    """Return the machine to open the shell on, and the line that opens it."""
+def _inside(target: Target, line: str, tty: bool) -> tuple[Machine, Command]:
+    """Return the machine to open the shell on, and the command that opens it."""
     from orchestrator.cli.exec import entered
     from orchestrator.errors import HostError
-    from orchestrator.hosts.command import Command, Raw
+    from orchestrator.hosts.command import Command, Raw, quote
 
-    shell = Command((Raw('exec "${SHELL:-/bin/sh}" -l'),))
+    shell = 'exec "${SHELL:-/bin/sh}" ' + (f"-c {quote(line)}" if line else "-l")
     environment = target.environment
-    if environment is None or not environment.in_container:
-        return target.machine, entered(
-            target, words or ("/bin/sh", "-c", shell.shell()), stdin=True, tty=True
-        )
+    by_engine = entered(target, ("/bin/sh", "-c", shell), stdin=True, tty=tty)
+    if environment is None or environment.port is None:
+        return target.machine, by_engine
     folder = target.folder or environment.workspace
     exports = (Raw(f"export {k}=" + Command.of(v).shell() + " &&") for k, v in target.variables.items())
-    line = Command((*exports, Raw("cd"), folder, Raw("&&"), *(words or shell.words)))
     try:
-        return _hop(target.machine, environment), line
+        return _hop(target.machine, environment), Command(
+            (*exports, Raw("cd"), folder, Raw("&&"), Raw(shell))
+        )
     except HostError:  # the host's sshd forbids forwarding, or the container's is gone: by the engine
-        return target.machine, entered(target, words or ("/bin/sh", "-l"), stdin=True, tty=True)
+        return target.machine, by_engine
 
 
 def _hop(machine: Machine, environment: Environment) -> Machine:
-    from orchestrator.errors import HostError
     from orchestrator.hosts.ssh import hop
 
-    if environment.port is None:
-        raise HostError("the container has no sshd", where=machine.host.name)
+    assert environment.port is not None
     return hop(machine, environment.port, user=environment.user, host_keys=environment.host_keys)

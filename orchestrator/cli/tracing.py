@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
-
+from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import OrchError
 
 Write = Callable[[str], None]
@@ -46,7 +45,7 @@ class Log:
 
     def show(self, verbose: int) -> None:
         """Tell on stderr, from now on."""
-        self._listen(Teller(lambda text: click.echo(text, err=True), scripts=verbose > 1))
+        self._listen(Teller(WAITING.say, scripts=verbose > 1))
 
     def open(self, path: Path, named_by: str) -> None:
         """Append everything to a file of the caller's alone. Raises OrchError when that can't be."""

@@ -20,7 +20,7 @@ _CLEAR = "\r\x1b[K"
 
 
 class Waiting:
-    """A line about the hosts that have not answered yet. Talk goes before it, questions have the screen alone."""
+    """A line about the hosts that have not answered yet. Talk goes before it; a question is alone."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -98,4 +98,7 @@ WAITING = Waiting()
 
 def can_redraw() -> bool:
     """Whether what was written on stderr can be taken back: a terminal that is not dumb."""
-    return bool(sys.stderr and sys.stderr.isatty()) and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return bool(sys.stderr and sys.stderr.isatty()) and os.environ.get("TERM", "dumb") not in (
+        "dumb",
+        "unknown",
+    )

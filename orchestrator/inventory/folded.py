@@ -20,7 +20,7 @@ def folded(names: Iterable[str]) -> str:
 
 
 def _family(name: str) -> tuple[str, ...]:
-    """Return what is around the last number of a name; a name that no range can stand for has a family alone."""
+    """Return what is around the last number of a name; the name itself where no range can stand for it."""
     match = _NUMBERED.match(name)
     return (name,) if not match or set("[],:") & set(name) else (match[1], match[3])
 

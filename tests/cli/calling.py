@@ -45,7 +45,13 @@ def call(
 
     own = {"HOME": str(cwd), "XDG_CACHE_HOME": str(cwd / "cache"), "XDG_CONFIG_HOME": str(cwd / "config")}
     masking._hidden.clear()  # of other tests: a process is one call
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run(list(words), app=App(connect=connect, environ={**own, **environ}, cwd=cwd))
-    return Called(status, out.getvalue(), err.getvalue(), machines)
+    return Called(status, _text(out), _text(err), machines)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    written = stream.buffer
+    assert isinstance(written, io.BytesIO)
+    return written.getvalue().decode("utf-8", "replace")
