@@ -8,7 +8,8 @@ the host: a launch needs no question before it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from orchestrator.hosts.command import Command, Raw, Secret, Word
@@ -37,7 +38,10 @@ class Environment:
     project: str
     folder: str
     spec: str  # digest of the spec it was made of
-    command: tuple[str, ...] = ()  # the engine's; without a running container: what a command stands behind
+    wanted: Mapping[str, Any] = field(default_factory=dict)  # that spec, where no container's label holds it
+    command: tuple[
+        str, ...
+    ] = ()  # the engine's; without a running container: what FOLDER CMD... stands behind
     container: str | None = None  # id; names change hands
     name: str | None = None
     tensorflow: str | None = None
@@ -97,14 +101,10 @@ class Environment:
         """Return the command line for the host that runs `command` inside, in `workdir` (as seen inside)."""
         folder = workdir or self.workspace
         if not self.in_container:
-            return self._on_host(command, folder)
+            return Command((*self.command, folder, *_plain(command)))
         flags = [f for f, wanted in (("-i", stdin), ("-t", tty)) if wanted]
         words = (*self.command, "exec", *flags, "-u", f"{self.uid}:{self.gid}", "-w", folder)
         return Command((*words, self.container or self.name or "", *_plain(command)))
-
-    def _on_host(self, command: Command, folder: str) -> Command:
-        inner = Command((Raw("cd"), folder, Raw("&& exec"), *self.command, *_plain(command)))
-        return Command(_plain(Command((Raw(inner.shell()),))))
 
 
 def _plain(command: Command) -> tuple[Word, ...]:

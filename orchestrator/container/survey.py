@@ -9,6 +9,7 @@ from typing import Protocol
 from orchestrator.container.deploy import Deploy
 from orchestrator.container.docker import survey_docker
 from orchestrator.container.identity import Identity, identity_of
+from orchestrator.container.own import survey_own
 from orchestrator.container.venv import survey_venv
 from orchestrator.hosts.base import Machine
 
@@ -24,6 +25,7 @@ class Survey(Protocol):
 SURVEYS: Mapping[str, Survey] = {
     "docker": survey_docker,
     "venv": survey_venv,
+    "host": survey_own,
 }
 """By the setting `engine`."""
 

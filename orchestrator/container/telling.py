@@ -39,27 +39,28 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     spec = plan.spec
     if plan.build:
         first = "   (the base is pulled first)" if plan.pull else ""
-        yield _line("image", "build", f"{spec.image} + {_with(spec)}{first}")
+        yield plan_line("image", "build", f"{spec.image} + {_with(spec)}{first}")
     elif plan.action in (CREATE, REPLACE, BESIDE):
-        yield _line("image", "use", f"{plan.tag} (there already)")
+        yield plan_line("image", "use", f"{plan.tag} (there already)")
     if plan.action in (CREATE, REPLACE, BESIDE, START, PROVE):
-        yield _line("container", _VERB[plan.action], "   ".join(_container(plan)))
+        yield plan_line("container", _VERB[plan.action], "   ".join(_container(plan)))
     for change in plan.changes:
-        yield _line("", "", str(change))
+        yield plan_line("", "", str(change))
     if spec.volumes and plan.action in (CREATE, REPLACE, BESIDE):
-        yield _line("volumes", "", "   ".join(_volume(v) for v in spec.volumes))
+        yield plan_line("volumes", "", "   ".join(_volume(v) for v in spec.volumes))
     if plan.keys_change:
-        yield _line("keys", "update", f"{len(plan.keys)} may log in")
+        yield plan_line("keys", "update", f"{len(plan.keys)} may log in")
     for old in plan.leftovers:
-        yield _line("container", "remove", f"{old.name} (its last run has ended)")
+        yield plan_line("container", "remove", f"{old.name} (its last run has ended)")
     for note in plan.notes:
-        yield _line("note", "", note)
+        yield plan_line("note", "", note)
 
 
 _VERB = {CREATE: "create", REPLACE: "replace", BESIDE: "beside", START: "start", PROVE: "prove"}
 
 
-def _line(what: str, verb: str, text: str) -> str:
+def plan_line(what: str, verb: str, text: str) -> str:
+    """Return a line of a plan: what it is about, what is done, and with what."""
     return f"  {what:<9}  {verb:<7}  {text}".rstrip()
 
 

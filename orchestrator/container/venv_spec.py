@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from orchestrator.container.inputs import Inputs, short_digest
 from orchestrator.container.spec import TENSORFLOW
@@ -15,15 +15,34 @@ from orchestrator.inventory import Host
 from orchestrator.render import digest
 
 PYTHONS = (
-    # (TensorFlow from, oldest Python, newest Python), as their wheels on PyPI are
+    # (TensorFlow from, oldest Python, newest Python)
     ((2, 21), (3, 10), (3, 13)),
     ((2, 20), (3, 9), (3, 13)),
     ((2, 16), (3, 9), (3, 12)),
     ((2, 14), (3, 9), (3, 11)),
     ((2, 12), (3, 8), (3, 11)),
+    ((2, 11), (3, 8), (3, 10)),
     ((2, 8), (3, 7), (3, 10)),
+    ((2, 6), (3, 7), (3, 9)),
+    ((2, 5), (3, 6), (3, 9)),
+    ((2, 2), (3, 6), (3, 8)),
+    ((2, 0), (3, 6), (3, 7)),
 )
-"""Which Pythons a TensorFlow has wheels for."""
+"""Which Pythons a TensorFlow has wheels for: the tags of the newest patch's files on
+https://pypi.org/project/tensorflow/#files (2.5.0 to 2.21.0, manylinux, x86_64)."""
+
+OTHERS = (
+    # (TensorFlow below, what its metadata does not say of others)
+    ((2, 12), ("numpy<1.24", "protobuf<3.20", "transformers<5")),
+    ((2, 18), ("numpy<2", "transformers<5")),
+)
+"""Constraints, as templates/container/constraints.py has them for images.
+
+Before 2.12 the metadata caps neither: numpy 1.24 took away np.object and np.bool, which those releases use
+(https://numpy.org/doc/stable/release/1.24.0-notes.html#expired-deprecations), and protobuf 3.20 and newer
+refuse their generated files (https://protobuf.dev/news/2022-05-06/#python-updates). 2.12 to 2.17 are built
+against numpy 1; 2.18 is the first for numpy 2 (https://github.com/tensorflow/tensorflow/releases/tag/v2.18.0).
+"""
 
 NEWEST = "newest"
 """The version where none is set and 2.9.3 has no wheel for any Python there."""
@@ -31,6 +50,7 @@ NEWEST = "newest"
 CUDA_11 = (
     "nvidia-cublas-cu11<12",
     "nvidia-cuda-cupti-cu11<12",
+    "nvidia-cuda-nvcc-cu11<12",
     "nvidia-cuda-nvrtc-cu11<12",
     "nvidia-cuda-runtime-cu11<12",
     "nvidia-cudnn-cu11<9",
@@ -39,32 +59,34 @@ CUDA_11 = (
     "nvidia-cusolver-cu11<12",
     "nvidia-cusparse-cu11<12",
 )
-"""What a TensorFlow before 2.14 needs for GPUs and its wheel does not bring."""
+"""What TensorFlow 2.5 to 2.13 needs for GPUs and its wheel does not bring.
+
+Tried with 2.9.3: every library that it opens is in them (libcudart.so.11.0, libcublas.so.11,
+libcublasLt.so.11, libcufft.so.10, libcurand.so.10, libcusolver.so.11, libcusparse.so.11, libcudnn.so.8);
+nvcc has ptxas and libdevice, for XLA.
+"""
 
 
 @dataclass(frozen=True)
 class VenvSpec:
     """Everything that a venv is made of. `env` holds digests of the values."""
 
-    python: str  # path
+    python: str  # path; empty: uv fetches one of this version
     version: tuple[int, ...]
     tensorflow: tuple[str, ...]  # pip requirements
     constraints: tuple[str, ...]
     requirements: tuple[str, ...]
     pip: bool  # the Python can make a venv with pip by itself; else uv does
+    activate: str | None = None
+    gpus: str = "auto"
     ca_bundle: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def installation(self) -> str:
         """What two equal installations share: the name of the folder."""
-        parts = (self.tensorflow, self.constraints, self.requirements)
+        parts = (self.tensorflow, self.constraints, self.requirements, self.activate)
         return digest(self.python, str(self.version), *(json.dumps(part) for part in parts))[:12]
-
-    @property
-    def digest(self) -> str:
-        """What two equal specs share."""
-        return digest(json.dumps(asdict(self), sort_keys=True))
 
 
 def venv_spec(host: Host, system: SystemReport, inputs: Inputs, *, gpus: bool) -> VenvSpec:
@@ -78,22 +100,30 @@ def venv_spec(host: Host, system: SystemReport, inputs: Inputs, *, gpus: bool) -
         constraints=constraints(version),
         requirements=(*inputs.requirements, *(["jupyterlab"] if host.settings.jupyter else [])),
         pip=python.venv,
+        activate=host.settings.activate,
+        gpus=host.settings.gpus,
         ca_bundle=short_digest(inputs.ca_bundle) if inputs.ca_bundle else None,
         env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
     )
 
 
 def choose(host: Host, system: SystemReport) -> tuple[str, Python]:
-    """Return a TensorFlow and a Python for it: as set, else 2.9.3 where it can run, else the newest."""
-    usable = [p for p in system.pythons if p.venv or "uv" in system.tools]
+    """Return a TensorFlow and a Python for it: as set, else 2.9.3 where it can run, else the newest.
+
+    A Python without a path is none of the host's: uv can fetch it.
+    """
+    usable = [p for p in system.pythons if p.venv or system.uv]
     if host.settings.python:
-        usable = [_named(host, usable)]
+        usable = [_named(host, usable, system.home)]
     wish = host.settings.tensorflow
     for version in [wish] if wish else [TENSORFLOW, NEWEST]:
         oldest, newest = span(version)
         found = [p for p in usable if oldest <= p.version[:2] <= newest]
         if found:
             return version, max(found, key=lambda p: p.version)
+    if system.uv and not host.settings.python:
+        version = wish or TENSORFLOW
+        return version, Python("", span(version)[1], venv=False)
     raise _no_python(host, system, [wish] if wish else [TENSORFLOW, NEWEST])
 
 
@@ -112,16 +142,18 @@ def _no_python(host: Host, system: SystemReport, versions: Sequence[str]) -> Hos
     return HostError(message, where=host.name, hint=hint)
 
 
-def _named(host: Host, usable: Sequence[Python]) -> Python:
+def _named(host: Host, usable: Sequence[Python], home: str) -> Python:
     """Return the Python that the setting names: a path, a name like python3.10, or a version."""
     wish = host.settings.python or ""
+    if wish.startswith("~/"):
+        wish = home + wish[1:]
     for python in usable:
         version = ".".join(map(str, python.version))
         name = python.path.rpartition("/")[2]
         if wish in (python.path, name) or re.match(rf"{re.escape(wish)}(\.|\Z)", version):
             return python
     raise ConfigError(
-        f"python = {wish}: {host.name} has no such Python that can make a venv",
+        f"python = {host.settings.python}: {host.name} has no such Python that can make a venv",
         where=host.came_from("python"),
         hint="Name a version (3.10), or leave `python` empty.",
     )
@@ -137,19 +169,17 @@ def span(version: str) -> tuple[tuple[int, int], tuple[int, int]]:
     for since, oldest, newest in PYTHONS:
         if numbers(version) >= since:
             return oldest, newest
-    return (3, 6), (3, 8)
+    return PYTHONS[-1][1:]
 
 
 def constraints(version: str) -> tuple[str, ...]:
-    """Return what TensorFlow's own metadata does not say (as templates/container/constraints.py does)."""
-    if numbers(version) < (2, 12):
-        return ("numpy<1.24", "protobuf<3.20", "transformers<5")
-    return ("numpy<2", "transformers<5") if numbers(version) < (2, 18) else ()
+    """Return what TensorFlow's own metadata does not say."""
+    return next((others for below, others in OTHERS if numbers(version) < below), ())
 
 
 def _tensorflow(version: str, *, cpu: bool, gpus: bool) -> tuple[str, ...]:
     pin = "" if version == NEWEST else f"=={version}"
-    board = ("tensorboard",) if numbers(version) >= (2, 20) else ()  # it no longer comes by itself
+    board = ("tensorboard",) if numbers(version) >= (2, 21) else ()  # it no longer comes by itself
     if cpu:
         return (f"tensorflow-cpu{pin}", *board)
     if gpus and numbers(version) >= (2, 14):

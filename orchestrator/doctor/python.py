@@ -30,4 +30,6 @@ def _python(seen: Examined) -> Check:
         _, python = choose(seen.host, seen.system)
     except OrchError as error:
         return fail("python", error.message, error.hint or "Set `python` to another.")
+    if not python.path:
+        return ok("python", f"none here fits: uv fetches Python {'.'.join(map(str, python.version))}")
     return ok("python", f"{python.path} ({'.'.join(map(str, python.version))})")

@@ -18,6 +18,7 @@ class LiveRun:
     run: str
     container: str | None
     person: str | None = None
+    installation: str | None = None  # the folder in P/venv that it began in
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class PlaceReport:
     live: tuple[LiveRun, ...] = ()  # by the locks in P
     processes: tuple[LiveRun, ...] = ()  # by their supervisors' command lines, whoever's, in containers
     venvs: tuple[str, ...] = ()  # marks of whole installations: P/venv/<digest>/whole
+    venv_changes: tuple[tuple[str, str], ...] = ()  # mark, and `+name-version` or `-name-version` by hand
 
     @property
     def here(self) -> str:
@@ -76,9 +78,10 @@ def parse(section: Section) -> PlaceReport:
         account_keys=keys(lines.texts("key")),
         placed_keys=keys(lines.texts("placed-key")),
         sources=tuple(Source(w, p, k) for w, p, k, *_ in lines.all("volume", 3)),
-        live=tuple(_live(run, state) for run, state, *_ in lines.all("live", 2)),
+        live=tuple(_live(run, state, *more[:1]) for run, state, *more in lines.all("live", 2)),
         processes=tuple(LiveRun(run, container) for run, container, *_ in lines.all("process", 2)),
         venvs=tuple(lines.texts("venv")),
+        venv_changes=tuple((whole, change) for whole, change, *_ in lines.all("venv-change", 2)),
     )
 
 
@@ -91,9 +94,9 @@ def keys(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for line in stripped if line and not line.startswith("#"))
 
 
-def _live(run: str, state: str) -> LiveRun:
+def _live(run: str, state: str, began: str = "") -> LiveRun:
     try:
         found: Mapping[str, Any] = json.loads(state or "{}")
     except ValueError:
         found = {}
-    return LiveRun(run, found.get("container") or None, found.get("person"))
+    return LiveRun(run, found.get("container") or None, found.get("person"), began or None)

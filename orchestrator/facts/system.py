@@ -23,7 +23,8 @@ class Python:
 
 @dataclass(frozen=True)
 class SystemReport:
-    """A host and its account. None: not known. The question takes `root` and `engine` as values."""
+    """A host and its account. None: not known. The question takes `root`, `engine` and
+    `activate` as values."""
 
     hostname: str = ""
     arch: str = ""
@@ -49,6 +50,7 @@ class SystemReport:
     python: str | None = None  # of `python3`
     pythons: tuple[Python, ...] = ()  # newest first; asked for engine venv only
     tools: frozenset[str] = frozenset()
+    uv: str | None = None  # path: its installer puts it where a command by ssh does not look
     ports: frozenset[int] = frozenset()  # TCP ports that someone listens on, at any address
     kill_user_processes: bool | None = None
     linger: bool | None = None
@@ -95,6 +97,7 @@ def parse(section: Section) -> SystemReport:
         python=lines.text("python") or None,
         pythons=_pythons(lines),
         tools=frozenset(lines.texts("tool")),
+        uv=lines.text("uv") or None,
         ports=frozenset(int(port, 16) for port in lines.texts("port") if port),
         kill_user_processes=_boolean(lines.text("kill-user-processes")),
         linger=_boolean(lines.text("linger")),

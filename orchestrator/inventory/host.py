@@ -26,8 +26,9 @@ class Settings:
     project: str | None = None
     person: str | None = None
     root: str = "~/.orch"
-    engine: str = "docker"  # docker | venv
+    engine: str = "docker"  # docker | venv | host | apptainer | auto
     engine_command: tuple[str, ...] = ("docker",)
+    activate: str | None = None  # a shell line before every command; not where a container keeps running
     python: str | None = None
     image: str | None = None  # None: tensorflow/tensorflow:<tensorflow>, -gpu where there is an NVIDIA GPU
     tensorflow: str | None = None  # None: 2.9.3 where it can run, on the venv engine else the newest
@@ -87,6 +88,9 @@ class Host:
     groups: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    picked: str | None = (
+        None  # engine = auto: which engine it is, and why; `settings.engine` is then that one
+    )
     where: str | None = None  # file:line where the host is first named; None: in no inventory
 
     def came_from(self, setting: str) -> str:

@@ -45,8 +45,9 @@ SETTINGS: Mapping[str, Converter] = {
     "project": simply(str),
     "person": simply(str),
     "root": simply(host_folder),
-    "engine": simply(choice("docker", "venv")),
+    "engine": simply(choice("docker", "venv", "host")),
     "engine_command": simply(arguments),
+    "activate": simply(str),
     "python": simply(word),
     "image": simply(word),
     "tensorflow": simply(_version),
@@ -83,7 +84,7 @@ SETTINGS: Mapping[str, Converter] = {
 }
 """orch's own keys. Each is a field of `Settings` and stands in hosts.example.ini."""
 
-RESERVED = ("activate", "dockerfile", "build_context", "notify")
+RESERVED = ("dockerfile", "build_context", "notify")
 """Keys that are kept for later versions, and that this one refuses."""
 
 CONNECTION: Mapping[str, tuple[str, Converter]] = {

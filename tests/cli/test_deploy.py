@@ -308,7 +308,8 @@ def test_a_venv_is_installed_proven_and_written_down(project: Path) -> None:
     (project / "hosts.ini").write_text("gpu01\n[all:vars]\nperson=ana\nproject=mnist\nengine=venv\n")
 
     def prepare(machine: FakeMachine) -> None:
-        machine.answer_facts(system=VENV, gpu="", place=f"place\t{PLACE}\nmachine\tgpu01\n")
+        machine.answer_facts(system=VENV, gpu="", place=f"place\t{PLACE}\nmachine\tgpu01\n", own="")
+        machine.answer("folders", Result(0, b"", b""))
         machine.answer("install", out="Successfully installed\n")
         machine.answer("turn", out="yours\n")
         machine.answer("proof", out=json.dumps(SEEN) + "\n")
@@ -318,5 +319,5 @@ def test_a_venv_is_installed_proven_and_written_down(project: Path) -> None:
     assert called.status == 0
     assert "  venv       install  Python 3.10.4   tensorflow-cpu==2.9.3" in called.err
     machine = called.machines["gpu01"]
-    assert names(machine) == ["system+gpu+place", "proof", "finish"]
-    assert machine.modes[f"{PLACE}/hosts/gpu01/enter"] == 0o600
+    assert names(machine) == ["system+gpu+place+own", "place", "folders", "proof", "finish"]
+    assert machine.modes[f"{PLACE}/hosts/gpu01/enter.part"] == 0o600

@@ -123,7 +123,7 @@ def deployed(root: Path, folder: Path) -> None:
     """Leave what a deploy by venv leaves: the real one would install TensorFlow."""
     place = root / "ana" / slug(folder.name)
     place.mkdir(parents=True)
-    (place / "enter").write_text('exec "$@"\n')
+    (place / "enter").write_text('cd "$1" && shift && exec "$@"\n')
     (place / "whole").touch()
     environment = Environment(
         engine="venv", user="root", uid=0, gid=0, home="/root", dir=str(place), place=str(place),

@@ -148,7 +148,7 @@ def venv_in(folder: Path, **more: Any) -> Environment:
         project="p",
         folder="f",
         spec="s",
-        command=("sh", f"{place}/enter"),
+        command=("/bin/sh", f"{place}/enter"),
         whole=f"{place}/whole",
         **more,
     )

@@ -220,7 +220,7 @@ def test_a_venv_needs_no_docker_and_its_own_things() -> None:
             "TensorFlow 2.9.3 in a venv: it needs Python 3.7 to 3.10 (found: 3.12.1)",
         ),
         ("2.21.0", (Python("/p", (3, 8, 1)),), "3.10 to 3.13"),
-        ("2.11.0", (Python("/p", (3, 12, 1)),), "3.7 to 3.10"),
+        ("2.10.1", (Python("/p", (3, 12, 1)),), "3.7 to 3.10"),
         (None, (Python("/usr/bin/python3.10", (3, 10, 2), venv=False),), "python3.10 can't make one"),
     ],
 )
@@ -233,8 +233,10 @@ def test_pythons_that_do_not_do(tensorflow: str | None, pythons: tuple[Python, .
 def test_the_python_is_the_one_that_a_deploy_takes() -> None:
     old, new = Python("/usr/bin/python3.8", (3, 8, 10), venv=False), Python("/usr/bin/python3.12", (3, 12, 1))
     assert find(seen(VENV, system__pythons=(new, old)), "python").message == "/usr/bin/python3.12 (3.12.1)"
-    with_uv = seen(VENV, system__pythons=(new, old), system__tools=frozenset({"uv"}))
+    with_uv = seen(VENV, system__pythons=(new, old), system__uv="/usr/bin/uv")
     assert find(with_uv, "python").message == "/usr/bin/python3.8 (3.8.10)"
+    none_fits = seen(VENV, system__pythons=(), system__uv="/usr/bin/uv")
+    assert find(none_fits, "python").message == "none here fits: uv fetches Python 3.10"
 
 
 def test_musl_and_old_libraries_can_not_run_the_wheels() -> None:

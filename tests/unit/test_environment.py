@@ -36,7 +36,9 @@ CONTAINER = Environment(
 
 
 def venv(folder: Path) -> Environment:
-    (folder / "enter").write_text("GREETING='hello  there'; export GREETING\nexec \"$@\"\n")
+    (folder / "enter").write_text(
+        'GREETING=\'hello  there\'; export GREETING\ncd "$1" && shift && exec "$@"\n'
+    )
     return venv_in(folder)
 
 

@@ -53,7 +53,7 @@ class Place:
     def deploy(self, *, gpus: tuple[str, ...] = (), path: str = os.environ["PATH"]) -> None:
         environment = venv_in(self.folder, gpus=gpus)
         self.here = record(environment)
-        (self.folder / "enter").write_text(f"PATH='{path}'; export PATH\nexec \"$@\"\n")
+        (self.folder / "enter").write_text(f'PATH=\'{path}\'; export PATH\ncd "$1" && shift && exec "$@"\n')
         (self.folder / "whole").touch()
 
     def order(self, *argv: str, run: str = RUN + "1", **fields: Any) -> Order:

@@ -205,7 +205,10 @@ echo numpy==1.23.5
     tool.chmod(0o755)
     folder = tmp_path / "p" / "venv" / "d1"
     text = render(
-        "container/venv_install.sh.j2",
+        "container/install.sh.j2",
+        how="install_venv",
+        activate=None,
+        uv=None,
         place=str(tmp_path / "p"),
         folder=str(folder),
         python=str(tool),

@@ -48,14 +48,16 @@ def test_a_run_is_told_by_its_own_host_alone(place: Place) -> None:
 def finish(folder: Path, keep: str) -> list[str]:
     """End the deploy of the venv `keep`; return the venvs that are left."""
     environment = replace(venv_in(folder), whole=f"{folder}/venv/{keep}/whole")
+    (folder / "hosts" / MACHINE).mkdir(parents=True, exist_ok=True)
+    (folder / "hosts" / MACHINE / "enter.part").touch()
     text = render(
-        "container/venv_finish.sh.j2",
+        "container/direct_finish.sh.j2",
         place=str(folder),
         environment_sh="",
         environment_json=environment.text(),
         owner_json=environment.owner(),
+        keep=f"{folder}/venv/{keep}",
         what=keep,
-        idle=True,
         by="ana@laptop",
     )
     subprocess.run(["sh", "-c", text], check=True)
@@ -92,6 +94,7 @@ def test_a_venv_stays_for_a_run_of_another_host(
     on = {"machine": machine, "whole": f"{tmp_path}/venv/old/whole"}
     (worker / "worker.json").write_text(json.dumps({"environment": on}))
     (worker / "state.json").write_text(state)
+    (worker / "lock").touch()
     assert finish(tmp_path, "new") == left
 
 

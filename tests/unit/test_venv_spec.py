@@ -3,19 +3,19 @@
 import pytest
 
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.venv_spec import choose, constraints, venv_spec
+from orchestrator.container.venv_spec import choose, constraints, span, venv_spec
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.facts.system import Python, SystemReport
 
 from .deploys import host
 
 
-def system(*versions: str, venv: bool = True, tools: frozenset[str] = frozenset()) -> SystemReport:
+def system(*versions: str, venv: bool = True, uv: str | None = None) -> SystemReport:
     pythons = [
         Python(f"/usr/bin/python{v.rpartition('.')[0]}", tuple(map(int, v.split("."))), venv)
         for v in versions
     ]
-    return SystemReport(arch="x86_64", pythons=tuple(pythons), tools=tools)
+    return SystemReport(arch="x86_64", pythons=tuple(pythons), uv=uv, home="/home/ana")
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,41 @@ def test_a_python_that_is_not_there() -> None:
 def test_a_python_without_venv_needs_uv() -> None:
     with pytest.raises(HostError, match=r"apt-get install python3\.10-venv"):
         choose(host(), system("3.10.4", venv=False))
-    spec = venv_spec(host(), system("3.10.4", venv=False, tools=frozenset({"uv"})), Inputs(), gpus=False)
+    spec = venv_spec(host(), system("3.10.4", venv=False, uv="/usr/bin/uv"), Inputs(), gpus=False)
     assert not spec.pip
+
+
+def test_uv_fetches_a_python_where_none_fits() -> None:
+    assert choose(host(), system("3.14.0", uv="/u/uv")) == ("2.9.3", Python("", (3, 10), venv=False))
+    assert choose(host(), system("3.12.1", uv="/u/uv"))[1].path, "what is there and fits needs no fetching"
+    assert choose(host(tensorflow="2.5.3"), system("3.12.1", uv="/u/uv"))[1].version == (3, 9)
+    with pytest.raises(ConfigError):
+        choose(host(python="3.9"), system("3.12.1", uv="/u/uv"))
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "oldest", "newest"),
+    [
+        ("2.1.0", (3, 6), (3, 7)), ("2.4.4", (3, 6), (3, 8)), ("2.5.3", (3, 6), (3, 9)),
+        ("2.7.4", (3, 7), (3, 9)), ("2.9.3", (3, 7), (3, 10)), ("2.11.1", (3, 8), (3, 10)),
+        ("2.13.1", (3, 8), (3, 11)), ("2.15.1", (3, 9), (3, 11)), ("2.19.1", (3, 9), (3, 12)),
+        ("2.20.0", (3, 9), (3, 13)), ("newest", (3, 10), (3, 13)),
+    ],
+)  # fmt: skip
+def test_a_tensorflow_gets_a_python_that_it_has_wheels_for(
+    tensorflow: str, oldest: tuple[int, int], newest: tuple[int, int]
+) -> None:
+    """The tags of the wheels on PyPI, 2026-11."""
+    assert span(tensorflow) == (oldest, newest)
 
 
 def test_what_is_installed() -> None:
     old, new = system("3.10.4"), system("3.12.1")
     assert venv_spec(host(), old, Inputs(), gpus=False).tensorflow == ("tensorflow-cpu==2.9.3",)
     assert venv_spec(host(), new, Inputs(), gpus=False).tensorflow == ("tensorflow-cpu", "tensorboard")
+    assert venv_spec(host(tensorflow="2.20.0"), new, Inputs(), gpus=False).tensorflow == (
+        "tensorflow-cpu==2.20.0",
+    )
     assert venv_spec(host(), new, Inputs(), gpus=True).tensorflow == ("tensorflow[and-cuda]", "tensorboard")
     with_gpus = venv_spec(host(), old, Inputs(), gpus=True).tensorflow
     assert with_gpus[0] == "tensorflow==2.9.3"
@@ -78,4 +105,4 @@ def test_another_installation_has_another_folder() -> None:
     assert len({spec.installation for spec in made}) == len(made)
     env = venv_spec(host(), system("3.10.4"), Inputs(env={"A": "1"}), gpus=False)
     assert env.installation == made[0].installation
-    assert env.digest != made[0].digest
+    assert env != made[0]
