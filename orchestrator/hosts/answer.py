@@ -80,23 +80,25 @@ class Answer:
         """Whether nothing more is to come that belongs to the answer."""
         return self._out.status is not None and self._err.status is not None
 
-    def result(self, name: str, host: str, seconds: float) -> Result:
-        """Return the answer once its streams have ended.
+    def result(self, name: str, host: str, seconds: float, status: int | None = None) -> Result:
+        """Return the answer once its streams have ended; `status` is how the shell ended, if that was told.
 
         Raises LostConnection where the end mark is missing, and NotPermitted where the account's shell
-        never ran the script: nologin, a forced command.
+        never ran the script: nologin, a forced command, an `exit` in .bashrc.
         """
         if self._out.status is not None:
             return Result(self._out.status, self._out.payload, self._err.payload, seconds)
         if self._out.begun:
             raise LostConnection(f"{name}: the connection went before the answer was whole", where=host)
         said = self._out.first_line or self._err.first_line
-        if not said:
+        if not said and status is None:
             raise LostConnection(f"{name}: the connection went before the host said anything", where=host)
         if "yntax error" in said:  # a fault in a template, told as sh tells it
             raise HostError(f"{name}: {said}", where=host)
+        how = f"; it said: {said}" if said else f": its shell ended with status {status} and said nothing"
         raise NotPermitted(
-            f"the account runs no commands; it said: {said}",
+            f"the account runs no commands{how}",
             where=host,
-            hint="orch needs an account whose login shell runs /bin/sh (not nologin, no forced command)",
+            hint="orch needs an account whose login shell runs /bin/sh "
+            "(not nologin, no forced command, no `exit` in its login files)",
         )

@@ -75,7 +75,8 @@ class SshMachine(Machine):
             _collect(channel, answer, limit)
             if not answer.whole and not ended(channel):
                 raise self._hangs(script.name, limit)
-        return answer.result(script.name, self.host.name, time.monotonic() - began)
+            status = None if answer.whole else ChannelStream(channel, self.host.name).status()
+        return answer.result(script.name, self.host.name, time.monotonic() - began, status)
 
     @contextlib.contextmanager
     def _started(
@@ -94,9 +95,20 @@ class SshMachine(Machine):
         with limit.guard(transport.close), self._told(name, limit):
             channel = transport.open_session(timeout=limit.left)
             if terminal:
-                channel.get_pty(terminal.kind, terminal.columns, terminal.rows)
+                self._give_terminal(channel, terminal, name)
             channel.exec_command(line.encode("utf-8", "surrogateescape"))
             return channel
+
+    def _give_terminal(self, channel: Any, terminal: Terminal, name: str) -> None:
+        try:
+            channel.get_pty(terminal.kind, terminal.columns, terminal.rows)
+        except paramiko.SSHException as error:
+            if self._transport.is_active():  # it was a no, and not the end of the connection
+                raise HostError(
+                    f"{name}: the host gives no terminal (PermitTTY in sshd_config, no-pty for the key)",
+                    where=self.host.name,
+                ) from error
+            raise
 
     @contextlib.contextmanager
     def _told(self, name: str, limit: Limit) -> Iterator[None]:

@@ -73,12 +73,15 @@ class Server:
         self.host_keys = [_copied(kind, folder) for kind in KEYS]
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *extra: str, host_keys: list[Path] | None = None) -> None:
-        """Start with further lines of sshd_config (they come first, and the first one counts)."""
+    def start(self, *extra: str, host_keys: list[Path] | None = None, within: tuple[str, ...] = ()) -> None:
+        """Start with further lines of sshd_config (they come first, and the first one counts).
+
+        `within` are words of a program that starts it.
+        """
         lines = [
             *extra,
             f"Port {self.port}",
-            "ListenAddress 127.0.0.1",
+            *([] if any(line.startswith("ListenAddress") for line in extra) else ["ListenAddress 127.0.0.1"]),
             *(f"HostKey {key}" for key in host_keys or self.host_keys),
             f"AuthorizedKeysFile {self.authorized}",
             "UsePAM no",
@@ -96,7 +99,7 @@ class Server:
         sshd = program("sshd")
         assert sshd
         before = self.count("Server listening") if self.log.exists() else 0
-        self.process = subprocess.Popen([sshd, "-D", "-f", str(config), "-E", str(self.log)])
+        self.process = subprocess.Popen([*within, sshd, "-D", "-f", str(config), "-E", str(self.log)])
         self._wait(before)
 
     def _wait(self, before: int) -> None:
