@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from orchestrator.errors import ConfigError, OrchError
+from orchestrator.errors import OrchError
 from orchestrator.hosts.base import Machine
+from orchestrator.hosts.beyond import LoginRefused, NeedsProgram
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.local import LocalMachine
-from orchestrator.hosts.ssh_config import Route, resolve
+from orchestrator.hosts.ssh_config import Route
+from orchestrator.hosts.steps import Step, by_program, config_file, has_ticket, steps_to
 from orchestrator.hosts.trust import KnownHosts, Prompt, policy_of
 from orchestrator.inventory import Host
 
 if TYPE_CHECKING:
     from orchestrator.hosts.gateways import Gateway
+    from orchestrator.hosts.openssh import OpenSshMachine
     from orchestrator.hosts.ssh import SshMachine
 
 T = TypeVar("T")
-
-_MOST_JUMPS = 8
 
 
 def connect(host: Host, *, prompt: Prompt | None = None) -> Machine:
@@ -30,83 +30,114 @@ def connect(host: Host, *, prompt: Prompt | None = None) -> Machine:
     """
     if host.connection == "local":
         return LocalMachine(host)
-    args = (*host.common_args, *host.extra_args)
+    steps = steps_to(host)
     try:
-        route = resolve(host.address, user=host.user, port=host.port, args=args)
-        steps = way(route, _config_file(args))
-    except ConfigError as error:
-        raise ConfigError(error.message, where=host.name, hint=error.hint) from error
-    return _reach(host, steps, prompt)
+        return _reach(host, steps, prompt)
+    except (LoginRefused, NeedsProgram) as error:
+        if host.settings.transport != "auto" or not _is_worth_a_try(error, steps):
+            raise
+        return _by_program(host, steps, prompt, error)
 
 
-def way(route: Route, args: Sequence[str] = ()) -> tuple[Route, ...]:
-    """Return the jumps to a host, the outermost first, and the host itself at the end.
-
-    `a,b` in ProxyJump: b is next to the host and is reached through a, whatever ~/.ssh/config says of b.
-    Raises ConfigError when they lead round in a circle.
-    """
-    steps, seen = [route], list[str]()
-    while steps[0].jump:
-        before, _, last = steps[0].jump.rpartition(",")
-        if len(seen) >= _MOST_JUMPS or last in seen:
-            raise ConfigError(f"ProxyJump leads round in a circle: {' -> '.join((*seen, last))}")
-        seen.append(last)
-        name, port = _split(last)
-        step = resolve(name, port=port, args=args)
-        steps.insert(0, replace(step, jump=before, command=None) if before else step)
-    return tuple(steps)
+def _is_worth_a_try(error: OrchError, steps: Sequence[Step]) -> bool:
+    if all(s.program for s in steps):
+        return False
+    return isinstance(error, NeedsProgram) or (any(s.route.gssapi for s in steps) and has_ticket())
 
 
-def _config_file(args: Sequence[str]) -> tuple[str, ...]:
-    """Return the -F of ssh's arguments: the only one that holds for the jumps too."""
-    for at, word in enumerate(args):
-        if word.startswith("-F"):
-            return tuple(args[at : at + (2 if word == "-F" else 1)])
-    return ()
+def _by_program(host: Host, steps: Sequence[Step], prompt: Prompt | None, error: OrchError) -> Machine:
+    """Reach a host by the ssh program; where it is refused as well, Fabric's error says more."""
+    try:
+        return _reach(host, by_program(steps), prompt)
+    except LoginRefused:
+        raise error from None
 
 
-def _split(jump: str) -> tuple[str, int | None]:
-    """Part `[user@]host[:port]` or `ssh://...` into name and port."""
-    text = jump.removeprefix("ssh://").rstrip("/")
-    head, colon, port = text.rpartition(":")
-    if colon and port.isdigit() and (head.endswith("]") or ":" not in head):
-        return head.replace("[", "").replace("]", ""), int(port)
-    return text.replace("[", "").replace("]", ""), None
-
-
-def _reach(host: Host, steps: Sequence[Route], prompt: Prompt | None) -> SshMachine:
+def _reach(host: Host, steps: Sequence[Step], prompt: Prompt | None) -> SshMachine | OpenSshMachine:
     """Open a connection to the last of the steps, through those before it."""
+    step = steps[-1]
+    if step.master:
+        return _on_master(host, step.route, step.master)
+    behind = _jump(host, steps[:-1], prompt)
+    opened = _by_ssh if step.program else _by_fabric
+    try:
+        return opened(host, steps, prompt, behind)
+    except BaseException:
+        if behind:
+            behind.close()
+        raise
+
+
+def _on_master(host: Host, route: Route, path: str) -> OpenSshMachine:
+    """Use a live master of the user's."""
+    from orchestrator.hosts.openssh import OpenSshMachine
+    from orchestrator.hosts.openssh_identity import Identity
+
+    return OpenSshMachine(host, path, Identity(route, None, known=False))
+
+
+def _by_ssh(
+    host: Host, steps: Sequence[Step], prompt: Prompt | None, behind: Gateway | None
+) -> OpenSshMachine:
+    from orchestrator.hosts.openssh import OpenSshMachine
+    from orchestrator.hosts.openssh_identity import Identity
+    from orchestrator.hosts.openssh_master import through
+    from orchestrator.hosts.openssh_open import Wanted, open_master
+
+    route = steps[-1].route
+    limit = Limit(_seconds(host, route))
+    jump = behind.machine if behind else None
+    assert jump is None or isinstance(
+        jump, OpenSshMachine
+    )  # what lies before the program's step is the program's, too
+
+    def way() -> None:
+        if jump:
+            _through(host, steps[-2].route, lambda: jump.way_to(route.address, route.port, limit)).close()
+
+    proxy = through(jump.path) if jump else None
+    policy = _policy(host, route)
+    named_at = host.sources.get("ansible_ssh_private_key_file")
+    args = (*host.common_args, *host.extra_args)
+    wanted = Wanted(host.name, route, args, host.key, named_at, policy, proxy, way)
+    master = open_master(wanted, KnownHosts(host.name, route, policy, prompt, certificates=True), limit)
+    return OpenSshMachine(
+        host, master.path, Identity(route, master.said().accepted, known=True), master, behind
+    )
+
+
+def _by_fabric(
+    host: Host, steps: Sequence[Step], prompt: Prompt | None, behind: Gateway | None
+) -> SshMachine:
     from orchestrator.hosts import dial
     from orchestrator.hosts.keys import Identities, Login
     from orchestrator.hosts.opening import Door, open_connection
     from orchestrator.hosts.ssh import SshMachine
 
-    route = steps[-1]
+    route = steps[-1].route
     if route.only_ssh:
-        raise ConfigError(
+        raise NeedsProgram(
             f"ssh_config has {route.only_ssh} for it, which only the ssh program can do", where=host.name
         )
-    behind = _jump(host, steps[:-1], prompt)
     limit = Limit(_seconds(host, route))  # a jump has its own; it is open by now
 
     def dialled(limit: Limit) -> object:
         if behind:
-            return _through(host, steps[-2], lambda: behind.machine.way_to(route.address, route.port, limit))
+            jump = behind.machine
+            return _through(host, steps[-2].route, lambda: jump.way_to(route.address, route.port, limit))
         if route.command:
             return dial.ProxySocket(route.command)
         return dial.tcp(host.name, route, limit)
 
-    policy = policy_of(host.settings.host_key_policy, host.came_from("host_key_policy") != "default", route)
     named_at = host.sources.get("ansible_ssh_private_key_file")
     login = Login(host.name, route.user, Identities.of(route, host.key, named_at), limit)
     door = Door(host.name, route.address, route.port, dialled, route.algorithms)
-    try:
-        connection = open_connection(door, KnownHosts(host.name, route, policy, prompt), login, limit)
-    except BaseException:
-        if behind:
-            behind.close()
-        raise
-    return SshMachine(host, connection, login, behind)
+    trust = KnownHosts(host.name, route, _policy(host, route), prompt)
+    return SshMachine(host, open_connection(door, trust, login, limit), login, behind)
+
+
+def _policy(host: Host, route: Route) -> str:
+    return policy_of(host.settings.host_key_policy, host.came_from("host_key_policy") != "default", route)
 
 
 def _seconds(host: Host, route: Route) -> float:
@@ -116,14 +147,16 @@ def _seconds(host: Host, route: Route) -> float:
     return host.settings.timeout
 
 
-def _jump(host: Host, steps: Sequence[Route], prompt: Prompt | None) -> Gateway | None:
+def _jump(host: Host, steps: Sequence[Step], prompt: Prompt | None) -> Gateway | None:
     """Open the jump that is next to the host, or take a share in it where another host has it open."""
     from orchestrator.hosts.gateways import share
 
     if not steps:
         return None
-    gateway = Host(steps[-1].name, steps[-1].address, settings=host.settings, sources=host.sources)
-    return _through(host, steps[-1], lambda: share(tuple(steps), lambda: _reach(gateway, steps, prompt)))
+    route = steps[-1].route
+    args = config_file((*host.common_args, *host.extra_args))
+    gateway = Host(route.name, route.address, common_args=args, settings=host.settings, sources=host.sources)
+    return _through(host, route, lambda: share(tuple(steps), lambda: _reach(gateway, steps, prompt)))
 
 
 def _through(host: Host, step: Route, do: Callable[[], T]) -> T:

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from orchestrator.errors import OrchError
 
 if TYPE_CHECKING:
+    from orchestrator.hosts.openssh import OpenSshMachine
     from orchestrator.hosts.ssh import SshMachine
+
+    Jump = SshMachine | OpenSshMachine
 
 
 class Gateway:
     """A share in an open jump. `close` gives it back."""
 
-    def __init__(self, slot: _Slot, machine: SshMachine) -> None:
+    def __init__(self, slot: _Slot, machine: Jump) -> None:
         self.machine, self._slot, self._open = machine, slot, True
 
     def close(self) -> None:
@@ -34,12 +37,12 @@ class _Slot:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._machine: SshMachine | None = None
+        self._machine: Jump | None = None
         self._users: dict[int, int] = {}
         self._failure: OrchError | None = None
         self._failed_at = 0.0
 
-    def take(self, opened: Callable[[], SshMachine]) -> Gateway:
+    def take(self, opened: Callable[[], Jump]) -> Gateway:
         asked_at = time.monotonic()
         with self._lock:
             if self._failure and self._failed_at > asked_at:
@@ -50,14 +53,14 @@ class _Slot:
             self._users[key] = self._users.get(key, 0) + 1
             return Gateway(self, self._machine)
 
-    def _opened(self, opened: Callable[[], SshMachine]) -> SshMachine:
+    def _opened(self, opened: Callable[[], Jump]) -> Jump:
         try:
             return opened()
         except OrchError as error:
             self._failure, self._failed_at = error, time.monotonic()
             raise
 
-    def give_back(self, machine: SshMachine) -> None:
+    def give_back(self, machine: Jump) -> None:
         with self._lock:
             self._users[id(machine)] -= 1
             if self._users[id(machine)]:
@@ -72,7 +75,7 @@ _slots: dict[Hashable, _Slot] = {}
 _slots_lock = threading.Lock()
 
 
-def share(key: Hashable, opened: Callable[[], SshMachine]) -> Gateway:
+def share(key: Hashable, opened: Callable[[], Jump]) -> Gateway:
     """Return a share in the jump that `key` names, opening it by `opened` when nobody has it open."""
     with _slots_lock:
         slot = _slots.setdefault(key, _Slot())

@@ -114,11 +114,17 @@ def is_public(path: str) -> bool:
 
 
 def blob_of(path: str) -> bytes | None:
-    """Return the public blob of a key file: its own, else that of FILE.pub; FILE may be a public key."""
+    """Return the public blob of a key file; see `public_of`."""
+    public = public_of(path)
+    return public.blob if public else None
+
+
+def public_of(path: str) -> PublicKey | None:
+    """Return the public part of a key file: its own, else that of FILE.pub; FILE may be a public key."""
     try:
         public = public_part(read_key(path))
         text = path if is_public(path) else path + ".pub"
-        return public.blob if public else PublicKey.parse(read_key(text).decode()).blob
+        return public or PublicKey.parse(read_key(text).decode())
     except (BadKey, ValueError):
         return None
 

@@ -15,6 +15,7 @@ from paramiko.agent import AgentSSH
 from paramiko.auth_strategy import AuthStrategy
 
 from orchestrator.errors import ConfigError, NotPermitted, Unreachable
+from orchestrator.hosts.beyond import LoginRefused
 from orchestrator.hosts.key_files import (
     SIGNS,
     BadKey,
@@ -107,13 +108,13 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
                 "ansible_ssh_private_key_file, or IdentityFile and IdentitiesOnly yes"
             ) from error
 
-    def _refused(self, why: str | None = None) -> NotPermitted:
+    def _refused(self, why: str | None = None) -> LoginRefused:
         tried = ", ".join(self.tried) or "none"
         rest = "".join(f"; {u}" for u in self.unusable)
         login = f"{self.user}@{self.host}{self.inside}"
         message = f"login refused for {login}" + (f": {why}" if why else "") + f" (tried keys: {tried}{rest})"
         add = "Put the public key into ~/.ssh/authorized_keys there" if self.tried and not why else None
-        return NotPermitted(message, where=self.host, hint=add)
+        return LoginRefused(message, where=self.host, hint=add)
 
     def _candidates(self) -> Iterator[tuple[str, Any]]:
         for key in self.identities.loaded:

@@ -54,7 +54,25 @@ class PublicKey:
     @property
     def name(self) -> str:
         """The type as people call it: ed25519, ecdsa, rsa."""
-        return self.kind.removeprefix("ssh-").removeprefix("sk-").partition("-")[0]
+        return _name(self.kind)
+
+
+@dataclass(frozen=True)
+class ShownKey:
+    """A host's public key of which only the type and the fingerprint are known."""
+
+    kind: str
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        """The type as people call it."""
+        return _name(self.kind)
+
+
+def _name(kind: str) -> str:
+    plain = kind.partition("-cert-v01@")[0]
+    return plain.removeprefix("sk-").removeprefix("ssh-").partition("-")[0].partition("@")[0]
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +10,10 @@ from typing import Any
 import paramiko
 from fabric import Config, Connection
 
-from orchestrator.errors import ConfigError, HostError, OrchError, Unreachable
+from orchestrator.errors import HostError, OrchError, Unreachable
+from orchestrator.hosts.again import Dropped, while_dropped
 from orchestrator.hosts.algorithms import Allowed, NoneLeft, keep_to
+from orchestrator.hosts.beyond import NeedsProgram
 from orchestrator.hosts.dial import ProxySocket
 from orchestrator.hosts.keys import Login
 from orchestrator.hosts.known_hosts import PublicKey
@@ -21,8 +21,6 @@ from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.transport import Transport
 from orchestrator.hosts.trust import Trust
 
-_TRIES = 6  # MaxStartups drops a connection before its banner; the next try may find room
-_FIRST_PAUSE = 0.2  # seconds, doubled with each try, half to once and a half of it by chance
 _LEAST = 0.1  # seconds that paramiko is given at least: 0 means no limit to it
 
 # Without a handler Python prints paramiko's tracebacks on stderr; what they say is in our own errors.
@@ -40,10 +38,6 @@ class Door:
     algorithms: Allowed = ()
 
 
-class _Dropped(Exception):
-    """The server closed the connection before it said who it is."""
-
-
 class _Policy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
     """Hands every host key to our own Trust (paramiko knows none); a person's thinking is not counted."""
 
@@ -58,27 +52,10 @@ class _Policy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
 def open_connection(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
     """Open and log in. Raises Unreachable, NotPermitted, ConfigError or HostError."""
     try:
-        return _open(door, trust, login, limit)
+        return while_dropped(lambda: _open_once(door, trust, login, limit), door.host, door.port, limit)
     except BaseException:
         login.close()
         raise
-
-
-def _open(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
-    """Open, again and again while the server drops us before it says who it is."""
-    for attempt in range(_TRIES):
-        try:
-            return _open_once(door, trust, login, limit)
-        except _Dropped as error:
-            pause = _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
-            if attempt + 1 == _TRIES or pause >= limit.left:
-                raise Unreachable(
-                    f"port {door.port} takes the connection and closes it at once",
-                    where=door.host,
-                    hint="Is its sshd full (MaxStartups), or does it ban this address?",
-                ) from error
-            time.sleep(pause)
-    raise AssertionError("unreachable")
 
 
 def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
@@ -124,7 +101,9 @@ def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connecti
 def _told(error: BaseException, door: Door, limit: Limit, sock: Any, version: str | None) -> BaseException:
     """Return the error to raise for what went wrong; `version` is what the server said it is."""
     if isinstance(error, NoneLeft):
-        return ConfigError(f"ssh_config asks for {error}, which only the ssh program can do", where=door.host)
+        return NeedsProgram(
+            f"ssh_config asks for {error}, which only the ssh program can do", where=door.host
+        )
     if isinstance(error, OrchError) or not isinstance(error, (paramiko.SSHException, EOFError, OSError)):
         return error
     proxied = isinstance(sock, ProxySocket)
@@ -143,4 +122,4 @@ def _told(error: BaseException, door: Door, limit: Limit, sock: Any, version: st
         return Unreachable(f"the connection went while it was opened ({error})", where=door.host)
     if proxied:
         return Unreachable(f"its ProxyCommand ended: {sock.complaint}", where=door.host)
-    return _Dropped(str(error))
+    return Dropped(str(error))

@@ -63,6 +63,12 @@ class Route:
     algorithms: Allowed = ()
     only_ssh: str | None = None
     """What it asks for that none but the ssh program does: `KnownHostsCommand`."""
+    control_path: str | None = None
+    """ControlPath: the socket of a master that the user may have."""
+    gssapi: bool = False
+    """GSSAPIAuthentication: log in by a Kerberos ticket."""
+    key_provider: str | None = None
+    """PKCS11Provider: the library of a smart card."""
 
 
 def home(environ: Mapping[str, str] | None = None) -> str:
@@ -75,6 +81,11 @@ def _account_home() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return "/"
+
+
+def home_moved() -> bool:
+    """Whether $HOME is not the account's home, where ssh itself would look for `~`."""
+    return os.path.realpath(home()) != os.path.realpath(_account_home())
 
 
 def local_user() -> str:
@@ -98,7 +109,7 @@ def resolve(
 
 
 def _ask_ssh(program: str, name: str, user: str | None, port: int | None, args: Sequence[str]) -> str:
-    words = [program, "-G", *_own_config(args), *args]
+    words = [program, "-G", *own_config(args), *args]
     words += ["-l", user] if user else []
     words += ["-p", str(port)] if port else []
     try:
@@ -125,9 +136,9 @@ def _reason(stderr: bytes) -> str:
     return told[-2 if terminating else -1] if told else "its configuration can't be read"
 
 
-def _own_config(args: Sequence[str]) -> list[str]:
+def own_config(args: Sequence[str]) -> list[str]:
     """Return -F where $HOME is not the account's: ssh itself reads ~/.ssh/config of the account."""
-    if any(a.startswith("-F") for a in args) or os.path.realpath(home()) == os.path.realpath(_account_home()):
+    if any(a.startswith("-F") for a in args) or not home_moved():
         return []
     own = Path(home(), ".ssh", "config")
     return ["-F", str(own) if own.is_file() else "none"]
@@ -196,6 +207,9 @@ def route(
         connect_timeout=float(one("connecttimeout") or 0) or None,
         algorithms=allowed(values),
         only_ssh=next((keyword for keyword in _ONLY_SSH if one(keyword.lower())), None),
+        control_path=tokens.path(one("controlpath") or "") or None,
+        gssapi=one("gssapiauthentication") == "yes",
+        key_provider=one("pkcs11provider"),
     )
 
 

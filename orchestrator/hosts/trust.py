@@ -9,7 +9,7 @@ from typing import Protocol
 
 from orchestrator.errors import NotPermitted
 from orchestrator.hosts import known_hosts
-from orchestrator.hosts.known_hosts import AUTHORITY, REVOKED, Entry, PublicKey
+from orchestrator.hosts.known_hosts import AUTHORITY, REVOKED, Entry, PublicKey, ShownKey
 from orchestrator.hosts.ssh_config import Route
 
 Prompt = Callable[[str], bool]
@@ -62,7 +62,11 @@ def _key_of(line: str) -> PublicKey | None:
 class KnownHosts:
     """The user's known_hosts files and a policy for keys that are not in them."""
 
-    def __init__(self, host: str, route: Route, policy: str, prompt: Prompt | None) -> None:
+    def __init__(
+        self, host: str, route: Route, policy: str, prompt: Prompt | None, *, certificates: bool = False
+    ) -> None:
+        """`certificates`: whoever opens the connection has checked the host's certificate already."""
+        self._certificates = certificates
         self._host, self._route, self._policy, self._prompt = host, route, policy, prompt
         self._name = (route.key_alias or "").lower() or known_hosts.host_name(route.address, route.port)
         self._entries: list[Entry] | None = None
@@ -88,27 +92,36 @@ class KnownHosts:
 
     def check(self, key: PublicKey) -> None:
         """Accept a known key; refuse a changed or revoked one; ask, accept or refuse a new one."""
+        if self.learns(key):
+            self.remember(key)
+
+    def learns(self, key: PublicKey | ShownKey) -> bool:
+        """Return whether it is a new key that is to be trusted from now on; raise as `check`."""
         if revoked := self._revoked(key):
             raise NotPermitted(
                 f"its host key is revoked ({revoked})", where=self._host, hint="Ask its administrator"
             )
         known = self._known()
-        if any(e.key == key for e in known):
-            return
+        if _among(known, key):
+            return False
         if known:
             raise self._changed(key, known)
-        if not any(e.key == key for e in self._without_port()):
-            self._new(key)
+        if _among(self._without_port(), key):
+            return False
+        self._new(key)
+        return True
 
-    def _revoked(self, key: PublicKey) -> str | None:
+    def _revoked(self, key: PublicKey | ShownKey) -> str | None:
         """Return where the key is revoked: file:line of known_hosts, or the file of RevokedHostKeys."""
         for entry in known_hosts.matching(self._read(), self._name):
-            if entry.marker == REVOKED and entry.key == key:
+            if entry.marker == REVOKED and entry.key.fingerprint == key.fingerprint:
                 return entry.where
         file = self._route.revoked
-        return file if file and known_hosts.is_revoked(file, key) else None
+        if file and isinstance(key, PublicKey) and known_hosts.is_revoked(file, key):
+            return file
+        return None
 
-    def _changed(self, key: PublicKey, known: Sequence[Entry]) -> NotPermitted:
+    def _changed(self, key: PublicKey | ShownKey, known: Sequence[Entry]) -> NotPermitted:
         old = next((e for e in known if e.key.kind == key.kind), known[0])
         path = old.where.rpartition(":")[0]
         return NotPermitted(
@@ -118,16 +131,16 @@ class KnownHosts:
             hint=f"When its administrator confirms the new key: ssh-keygen -R '{self._name}' -f {path}",
         )
 
-    def _new(self, key: PublicKey) -> None:
+    def _new(self, key: PublicKey | ShownKey) -> None:
+        """Return when a new key is to be trusted. Raises NotPermitted."""
         authorities = [e for e in known_hosts.matching(self._read(), self._name) if e.marker == AUTHORITY]
         if authorities:
-            raise NotPermitted(
-                f"{authorities[0].where} trusts it by a certificate, which is not supported",
-                where=self._host,
-                hint=f"Add its own key ({key.name} {key.fingerprint}) to known_hosts",
-            )
+            where, shown = authorities[0].where, f"{key.name} {key.fingerprint}"
+            said = f"it shows no certificate that {where} trusts ({shown})"
+            if not self._certificates:
+                said = f"{where} trusts it by a certificate, which transport = fabric can't check"
+            raise NotPermitted(said, where=self._host, hint=f"Or add its own key ({shown}) to known_hosts")
         if self._policy == "accept-new" or (self._policy == "ask" and self._asked(key)):
-            self._add(key)
             return
         raise NotPermitted(
             f"its host key is unknown ({key.name} {key.fingerprint})",
@@ -135,7 +148,7 @@ class KnownHosts:
             hint=f"Compare it and log in once with: {self._ssh_line()}, or set host_key_policy = accept-new",
         )
 
-    def _asked(self, key: PublicKey) -> bool:
+    def _asked(self, key: PublicKey | ShownKey) -> bool:
         if self._prompt is None:
             return False
         with _ONE_AT_A_TIME:
@@ -144,13 +157,26 @@ class KnownHosts:
                 "Trust it from now on?"
             )
 
-    def _add(self, key: PublicKey) -> None:
+    def remember(self, key: PublicKey) -> None:
+        """Add a key to the user's known_hosts."""
         if self._route.user_known_hosts:
             known_hosts.add(self._route.user_known_hosts[0], self._name, key, hashed=self._route.hash_names)
 
     def _ssh_line(self) -> str:
         port = f" -p {self._route.port}" if self._route.port != 22 else ""
         return f"ssh{port} {self._route.user}@{self._route.address}"
+
+
+def _among(entries: Sequence[Entry], key: PublicKey | ShownKey) -> bool:
+    return any(e.key.fingerprint == key.fingerprint for e in entries)
+
+
+def by_certificate(route: Route) -> bool:
+    """Whether known_hosts trusts a host by a certificate, and knows no key of it."""
+    name = (route.key_alias or "").lower() or known_hosts.host_name(route.address, route.port)
+    entries = known_hosts.read((*route.user_known_hosts, *route.global_known_hosts))
+    found = known_hosts.matching(entries, name)
+    return any(e.marker == AUTHORITY for e in found) and not any(not e.marker for e in found)
 
 
 def policy_of(setting: str, is_set: bool, route: Route) -> str:

@@ -52,7 +52,7 @@ class Settings:
     env_file: str | None = None
     secret: tuple[str, ...] = ()  # names taken from the caller's environment
     host_key_policy: str = "ask"  # ask (refuses without a terminal) | accept-new | strict
-    transport: str = "auto"  # auto | fabric
+    transport: str = "auto"  # auto | fabric | openssh
     remote_path: tuple[str, ...] = ()  # folders put in front of PATH on the host
     parallel: int = 32
     timeout: float = 10.0  # seconds to connect

@@ -71,7 +71,7 @@ SETTINGS: Mapping[str, Converter] = {
     "env_file": local_path,
     "secret": simply(list_of(_name)),
     "host_key_policy": simply(choice("ask", "accept-new", "strict")),
-    "transport": simply(choice("auto", "fabric")),
+    "transport": simply(choice("auto", "fabric", "openssh")),
     "remote_path": simply(host_folders),
     "parallel": simply(count),
     "timeout": simply(seconds),

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.inventory import Settings
 from tests.ssh.server import Server, program, serving
 
-TRANSPORTS = ("fabric",)
+TRANSPORTS = ("fabric", "openssh")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

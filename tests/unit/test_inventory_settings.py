@@ -128,7 +128,7 @@ def test_a_value_gets_its_type(desk, key, text, value):
         ("env", 'A="x"y', "a quote is not closed"),
         ("secret", "A=hunter2", "expected names of environment variables"),
         ("host_key_policy", "no", "expected ask or accept-new or strict"),
-        ("transport", "telnet", "'telnet' is not supported; expected auto or fabric"),
+        ("transport", "telnet", "'telnet' is not supported; expected auto or fabric or openssh"),
         ("parallel", "0", "expected a number above 0"),
         ("timeout", "soon", "expected a number above 0"),
         ("pip_index", "pypi.lab", "expected an address that begins with http"),

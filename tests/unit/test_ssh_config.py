@@ -12,8 +12,8 @@ import pytest
 
 from orchestrator.errors import ConfigError
 from orchestrator.hosts import ssh_config
-from orchestrator.hosts.connect import _split
 from orchestrator.hosts.ssh_config import parse, resolve, route
+from orchestrator.hosts.steps import _split
 
 DUMP = """\
 host gpu01

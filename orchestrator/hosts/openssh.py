@@ -1,0 +1,200 @@
+"""A machine over the ssh program: one connection that is held open, a session of it for each question."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import tty
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Protocol
+
+from orchestrator.errors import HostError, LostConnection, Unreachable
+from orchestrator.hosts import files, trace
+from orchestrator.hosts.answer import Answer
+from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
+from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
+from orchestrator.hosts.limit import Limit
+from orchestrator.hosts.openssh_identity import Identity
+from orchestrator.hosts.openssh_master import Master
+from orchestrator.hosts.openssh_mux import Control, Declined, Gone, is_alive
+from orchestrator.hosts.openssh_stream import Forward, MuxStream
+from orchestrator.hosts.pipes import Ends, pipes, pseudo_terminal, talk
+from orchestrator.inventory import Host
+
+_OPEN_SECONDS = 30.0  # to open a session and start a command on it
+_LIFE_SECONDS = 3.0  # for a sign of life of the master
+_LONGEST_LINE = 100_000  # bytes; Linux takes 128 KiB in one argument (MAX_ARG_STRLEN)
+
+
+class Share(Protocol):
+    """A share in an open jump, given back by its end."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+class OpenSshMachine(Machine):
+    """A host behind an ssh master that listens at `path`.
+
+    `master` is orch's own and ends with it; None: it is the user's, and stays. `behind` is the jump.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        path: str,
+        identity: Identity,
+        master: Master | None = None,
+        behind: Share | None = None,
+    ) -> None:
+        self.host, self.path = host, path
+        self._identity, self._master, self._behind = identity, master, behind
+        self._closed = False
+
+    @property
+    def client_keys(self) -> tuple[str, ...]:
+        """The public key that logged in; with a master of the user's, those that may have."""
+        return self._identity.public_lines()
+
+    @property
+    def private_key(self) -> Any:
+        """The key that logged in, where it is known and a file or an agent has it."""
+        return self._identity.private_key()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection stands, as far as is known here."""
+        return not self._closed and is_alive(self.path, Limit(_LIFE_SECONDS))
+
+    @trace.run
+    def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
+        """Run a script through `sh -s`; see Machine.run."""
+        limit, began = Limit(deadline), time.monotonic()
+        frame = framed(on_path(self.host.settings.remote_path, script))
+        answer = Answer(frame)
+        ends = pipes()
+        with (
+            contextlib.closing(ends),
+            contextlib.closing(self._session(b"exec /bin/sh -s", ends, limit, script.name)),
+        ):
+            talk(ends, frame.stdin, answer, limit)
+            if not answer.whole and limit.over:
+                raise self._hangs(script.name, limit)
+        return answer.result(script.name, self.host.name, time.monotonic() - began)
+
+    def _session(
+        self, line: bytes, ends: Ends, limit: Limit, name: str, terminal: Terminal | None = None
+    ) -> Control:
+        """Start `line` in a session of its own; closing what it returns ends it."""
+        with self._told(name, limit), self._control(limit) as control:
+            control.session(line, ends.theirs, terminal, limit)
+            if terminal:  # the host has been told its modes; from here on bytes pass as they are
+                tty.setraw(ends.theirs[0])
+            ends.handed_over()
+        return control
+
+    @contextlib.contextmanager
+    def _control(self, limit: Limit) -> Iterator[Control]:
+        """Open a conversation with the master; an error within the block closes it."""
+        if self._closed:
+            raise Gone("closed")
+        control = Control(self.path, limit)
+        try:
+            yield control
+        except BaseException:
+            control.close()
+            raise
+
+    @contextlib.contextmanager
+    def _told(self, name: str, limit: Limit) -> Iterator[None]:
+        """Turn what the master says into our errors."""
+        try:
+            yield
+        except Declined as error:
+            why = "the host opens no more sessions on a connection (MaxSessions in sshd_config)"
+            if "refused by peer" not in str(error):
+                why = f"the ssh master opens no session ({error})"
+            raise HostError(f"{name}: {why}", where=self.host.name) from error
+        except TimeoutError as error:
+            raise self._hangs(name, limit) from error
+        except Gone as error:
+            raise LostConnection(f"{name}: the connection went", where=self.host.name) from error
+
+    def _hangs(self, name: str, limit: Limit) -> HostError:
+        return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
+
+    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
+        """Start a command with raw stdin and stdout; see Machine.stream."""
+        line = for_any_shell(on_path(self.host.settings.remote_path, lasting(command)))
+        if len(line) > _LONGEST_LINE:
+            raise HostError(f"a command of {len(line)} bytes is too long to be started", where=self.host.name)
+        name = command.name if isinstance(command, Script) else "stream"
+        ends = pseudo_terminal(terminal) if terminal else pipes()
+        try:
+            limit, encoded = Limit(_OPEN_SECONDS), line.encode("utf-8", "surrogateescape")
+            pid = self._pid(name, limit) if terminal else 0
+            control = self._session(encoded, ends, limit, name, terminal)
+        except BaseException:
+            ends.close()
+            raise
+        stream = MuxStream(ends, control, self.host.name, lambda: self.alive, pid)
+        return trace.stream(self.host.name, command, stream)
+
+    def _pid(self, name: str, limit: Limit) -> int:
+        with self._told(name, limit), self._control(limit) as control, contextlib.closing(control):
+            return control.pid(limit)
+
+    def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
+        """Write a file whole or not at all; see Machine.put."""
+        files.put(self, data, path, mode)
+
+    def get(self, path: str, into: BinaryIO) -> None:
+        """Copy a file's bytes; see Machine.get."""
+        files.get(self, path, into)
+
+    def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
+        """Open a TCP connection from the host; see Machine.tunnel."""
+        return self._forward(address, port, Limit(_OPEN_SECONDS))
+
+    def way_to(self, address: str, port: int, limit: Limit) -> Tunnel:
+        """Open the way to a host behind this one. Raises Unreachable."""
+        try:
+            return self._forward(address, port, limit)
+        except HostError as error:
+            raise Unreachable(error.message, where=error.where) from error
+
+    def _forward(self, address: str, port: int, limit: Limit) -> Forward:
+        forward = Forward()
+        try:
+            with self._control(limit) as control:
+                control.forward(address, port, forward.theirs, limit)
+                forward.handed_over(control)
+            return forward
+        except BaseException as error:
+            forward.close()
+            raise self._no_way(error, address, port, limit) from error
+
+    def _no_way(self, error: BaseException, address: str, port: int, limit: Limit) -> BaseException:
+        if isinstance(error, Declined):
+            why = f"nothing answers at {address}:{port} there"
+            if self._master is None:  # only its own log would tell
+                why += ", or its sshd forbids forwarding (AllowTcpForwarding)"
+            elif self._master.said().forbids_forwarding:
+                why = "its sshd forbids forwarding (AllowTcpForwarding)"
+            return HostError(why, where=self.host.name)
+        if isinstance(error, TimeoutError):
+            said = f"no answer from {address}:{port} there within {limit.seconds:g} s"
+            return HostError(said, where=self.host.name)
+        if isinstance(error, Gone):
+            return LostConnection(f"no way to {address}:{port}", where=self.host.name)
+        return error
+
+    def close(self) -> None:
+        """Close the connection if it is orch's own, and give back the jump that it goes through."""
+        self._closed = True
+        self._identity.close()
+        with contextlib.suppress(OSError):
+            if self._master:
+                self._master.close()
+        if self._behind:
+            self._behind.close()
