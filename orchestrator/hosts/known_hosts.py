@@ -184,6 +184,15 @@ def add(path: str, name: str, key: PublicKey, *, hashed: bool = False) -> None:
         raise ConfigError(f"can't be written: {error.strerror}", where=path) from error
 
 
+def make_folder(paths: Sequence[str]) -> None:
+    """Make the folder of the file that new keys go to. Raises ConfigError."""
+    for path in paths[:1]:
+        try:
+            Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"can't be written: {error.strerror}", where=path) from error
+
+
 def hash_name(name: str) -> str:
     """Return a name as HashKnownHosts writes it: `|1|salt|hmac-sha1`."""
     salt = secrets.token_bytes(20)

@@ -74,14 +74,17 @@ class Master:
 
     def close(self) -> None:
         """End it, with all that it started."""
-        for by in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, by)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE)
-                break
-        if self._process.stdin:
-            self._process.stdin.close()
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE)
+        self._signal(signal.SIGKILL)  # what it started may still be there
+        self._process.wait()
+        assert self._process.stdin
+        self._process.stdin.close()
         self._log.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)

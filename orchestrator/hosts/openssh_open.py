@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +18,8 @@ from orchestrator.hosts.openssh_said import Said, explain, explain_login, is_dro
 from orchestrator.hosts.ssh_config import Route, home_moved
 from orchestrator.hosts.trust import KnownHosts
 
+_AGENT_SECONDS = 3.0  # a stale socket accepts and never answers
+_WHICH_KEYS = b"\0\0\0\1\x0b"  # SSH_AGENTC_REQUEST_IDENTITIES
 _STRICT = {
     "accept-new": "accept-new"
 }  # whatever else the policy: an unknown key is no matter for ssh, but for us
@@ -40,15 +44,36 @@ class Wanted:
         """Whether a program stands between us and the host's port."""
         return bool(self.proxy or self.route.command)
 
+    def silent_agent(self) -> tuple[str, ...]:
+        """Return what is to be said of an agent that gives no answer: ssh would wait for it without end."""
+        agent = self.route.agent
+        if agent and os.path.exists(agent) and not _answers(agent):
+            return (f"the agent at {agent} gives no answer",)
+        return ()
+
     def options(self) -> list[str]:
         """Return ssh's options for it (the host key's apart)."""
         found = [f"ProxyCommand={self.proxy}"] if self.proxy else []
+        found += ["IdentityAgent=none"] if self.silent_agent() else []
         found += _homes(self.route) if home_moved() else []
         if self.named:
             found += ["IdentitiesOnly=yes", f"IdentityFile={_quoted([self.named])}"]
         elif home_moved():
             found += [f"IdentityFile={_quoted([f])}" for f in self.route.identity_files if os.path.exists(f)]
         return found
+
+
+@functools.lru_cache(maxsize=64)
+def _answers(agent: str) -> bool:
+    """Whether an agent tells its keys. Asked once: many hosts, and many tries, have the same one."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(_AGENT_SECONDS)
+        try:
+            sock.connect(agent)
+            sock.sendall(_WHICH_KEYS)
+            return bool(sock.recv(1))
+        except OSError:
+            return False
 
 
 def _homes(route: Route) -> list[str]:
@@ -63,6 +88,8 @@ def _quoted(paths: Iterable[str]) -> str:
 
 def open_master(wanted: Wanted, trust: KnownHosts, limit: Limit) -> Master:
     """Open a connection. Raises Unreachable, NotPermitted, ConfigError or HostError."""
+    if wanted.policy == "accept-new":  # ssh makes no folder for it
+        known_hosts.make_folder(wanted.route.user_known_hosts)
     strict = f"StrictHostKeyChecking={_STRICT.get(wanted.policy, 'yes')}"
 
     def opened() -> Master:
@@ -97,10 +124,10 @@ def _why(said: Said, wanted: Wanted, limit: Limit) -> Exception:
     if limit.over:
         pass
     elif is_login(said):
-        return _bad_key(wanted) or explain_login(said, wanted.host, wanted.route.user)
-    elif is_dropped(said) and not wanted.proxied:
+        return _bad_key(wanted) or explain_login(said, wanted.host, wanted.route.user, wanted.silent_agent())
+    elif is_dropped(said) and (wanted.proxy or not wanted.route.command):
         return Dropped(said.last)
-    return explain(said, wanted.host, wanted.route.port, limit, proxied=wanted.proxied)
+    return explain(said, wanted.host, wanted.route, limit, proxied=wanted.proxied)
 
 
 def _bad_key(wanted: Wanted) -> OrchError | None:
@@ -133,6 +160,9 @@ def _trusted(wanted: Wanted, said: Said, trust: KnownHosts, limit: Limit) -> Mas
         raise NotPermitted(
             f"its host key is revoked ({file})", where=wanted.host, hint="Ask its administrator"
         )
+    if file := said.after(" in revoked keys file "):
+        path, _, why = file.partition(": ")
+        raise ConfigError(f"RevokedHostKeys: {why}", where=path)
     shown = said.host_key
     if shown is None:
         raise NotPermitted(f"its host key is refused: {said.last}", where=wanted.host)

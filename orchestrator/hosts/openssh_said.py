@@ -6,12 +6,14 @@ The texts are those of OpenSSH, which translates none of them. A line that begin
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import HostError, OrchError, Unreachable
 from orchestrator.hosts.beyond import LoginRefused
 from orchestrator.hosts.known_hosts import ShownKey
 from orchestrator.hosts.limit import Limit
+from orchestrator.hosts.ssh_config import Route
 
 _DEBUG = "debug1: "
 _KEY = re.compile(r"(?P<path>.*?) (?P<kind>\S+) (?P<print>SHA256:\S+)(?P<rest>.*)")
@@ -69,7 +71,13 @@ class Said:
     def accepted(self) -> Offered | None:
         """The key that logged in; None where it was no key."""
         found = self._keys("Server accepts key: ")
-        return found[-1] if found and 'using "publickey"' in (self.after("Authenticated ") or "") else None
+        by_key = 'using "publickey"' in (self.after("Authenticated to ") or "")
+        return found[-1] if found and by_key else None
+
+    @property
+    def accepted_in_vain(self) -> list[Offered]:
+        """Keys that the host would have taken, and that could not sign."""
+        return [] if self.has("Authenticated to ") else self._keys("Server accepts key: ")
 
     def _keys(self, start: str) -> list[Offered]:
         found = [_KEY.fullmatch(x.removeprefix(start)) for x in self._debug if x.startswith(start)]
@@ -99,16 +107,13 @@ class Said:
 
 def is_dropped(said: Said) -> bool:
     """Whether the server closed the connection before it said who it is: the next try may find room."""
-    return (
-        not said.greeted
-        and said.has("Connection established")
-        and said.has(
-            "kex_exchange_identification",
-            "ssh_exchange_identification",
-            "Connection closed by",
-            "Connection reset by",
-        )
+    closed = (
+        "kex_exchange_identification",
+        "ssh_exchange_identification",
+        "Connection closed",
+        "Connection reset",
     )
+    return not said.greeted and said.has(*closed)
 
 
 def is_host_key(said: Said) -> bool:
@@ -123,13 +128,14 @@ def is_login(said: Said) -> bool:
     )
 
 
-def explain(said: Said, host: str, port: int, limit: Limit, *, proxied: bool) -> OrchError:
+def explain(said: Said, host: str, route: Route, limit: Limit, *, proxied: bool) -> OrchError:
     """Return the error for a connection that did not come about, where it is no matter of keys."""
     if limit.over:
-        return _too_late(said, host, port, limit, proxied)
-    name = said.after("Could not resolve hostname ")
-    if name:
-        return Unreachable(f"no such host name: {name.partition(':')[0]}", where=host)
+        return _too_late(said, host, route.port, limit, proxied)
+    if name := said.after("Could not resolve hostname "):
+        family = {"inet": "n IPv4", "inet6": "n IPv6"}.get(route.family)
+        of_kind = f" with a{family} address (AddressFamily {route.family})" if family else ""
+        return Unreachable(f"no such host name{of_kind}: {name.rpartition(': ')[0]}", where=host)
     if met := said.after("Unable to negotiate with "):
         return HostError(
             f"its sshd ({said.version}) and ssh have no algorithm in common: {met.partition(': ')[2]}",
@@ -141,8 +147,10 @@ def explain(said: Said, host: str, port: int, limit: Limit, *, proxied: bool) ->
             x for x in said.plain if not x.startswith(("kex_exchange", "ssh_exchange", "Connection closed"))
         ]
         return Unreachable(f"its ProxyCommand ended: {words[-1] if words else 'it said nothing'}", where=host)
-    if refused := said.after(f"port {port}: "):
-        return _not_connected(refused, host, port, limit)
+    if refused := said.after(f"port {route.port}: "):
+        bound = next((x for x in said.plain if x.startswith("bind ")), None)
+        why = f"bindaddress {bound[5:]}" if bound else refused
+        return Unreachable(f"{why.lower()} (port {route.port})", where=host)
     if said.greeted:
         return Unreachable(f"the connection went while it was opened ({said.last})", where=host)
     return Unreachable(f"ssh: {said.last}", where=host)
@@ -157,42 +165,42 @@ def _too_late(said: Said, host: str, port: int, limit: Limit, proxied: bool) -> 
     return Unreachable(f"no SSH answer within {limit.seconds:g} s ({way})", where=host)
 
 
-def _not_connected(why: str, host: str, port: int, limit: Limit) -> Unreachable:
-    if why == "Connection timed out":
-        return Unreachable("connection timed out", where=host)
-    return Unreachable(f"{why.lower()} (port {port})", where=host)
-
-
-def explain_login(said: Said, host: str, user: str) -> LoginRefused:
-    """Return the error for a login that was refused."""
-    tried = [key.label for key in said.offered]
-    methods = said.after("Authentications that can continue: ") or ""
-    why = hint = None
-    if said.has("with partial success"):
-        why = f"the key is right, but it also wants {methods.replace(',', ' or ')}"
-    elif methods and "publickey" not in methods.split(","):
-        why = f"it takes no keys, only {methods.replace(',', ', ')}"
-    elif said.has("Too many authentication failures"):
-        why = (
-            f"the host hung up after {len(tried)} keys (MaxAuthTries); name the right one with "
-            "ansible_ssh_private_key_file, or IdentityFile and IdentitiesOnly yes"
-        )
-    elif tried:
+def explain_login(said: Said, host: str, user: str, also: Sequence[str] = ()) -> LoginRefused:
+    """Return the error for a login that was refused; `also` says what else could not be used."""
+    left = said.accepted_in_vain
+    tried = [key.label for key in said.offered if key not in left]
+    unusable = [f"{key.path} {_why_not(said, key)}" for key in left]
+    names = "; ".join([", ".join(tried) or "none", *unusable, *also])
+    why, hint = _why_refused(said, host, len(said.offered))
+    if tried and not why:
         hint = "Put the public key into ~/.ssh/authorized_keys there"
-    if why and {"keyboard-interactive", "password"} & set(methods.split(",")) and "hung up" not in why:
-        hint = f"Log in once by hand, it lasts for hours: orch login {host}"
-    unusable = [f"{p} {w}" for p, w in _unusable(said)]
-    names = "; ".join([", ".join(tried) or "none", *unusable])
     message = f"login refused for {user}@{host}" + (f": {why}" if why else "") + f" (tried keys: {names})"
     return LoginRefused(message, where=host, hint=hint)
 
 
-def _unusable(said: Said) -> list[tuple[str, str]]:
-    """Return files that ssh could not use, and why."""
-    found = []
-    for line in said.plain:
-        if m := re.fullmatch(r'Load key "(.*)": (.*)', line):
-            found.append((m[1], f"can't be used ({m[2]})"))
-        elif m := re.search(r"Permissions .* for '(.*)' are too open", line):
-            found.append((m[1], "may be read by others (chmod 600)"))
-    return found
+def _why_refused(said: Said, host: str, tries: int) -> tuple[str | None, str | None]:
+    """Return what the host said of it beyond a plain no, and what to do."""
+    methods = (said.after("Authentications that can continue: ") or "").split(",")
+    asks = {"keyboard-interactive", "password"} & set(methods)
+    hint = f"Log in once by hand, and orch goes on with that: orch login {host}" if asks else None
+    if said.has("with partial success"):
+        return f"the key is right, but it also wants {' or '.join(methods)}", hint
+    if said.has("Too many authentication failures"):
+        return (
+            f"the host hung up after {tries} keys (MaxAuthTries); name the right one with "
+            "ansible_ssh_private_key_file, or IdentityFile and IdentitiesOnly yes"
+        ), None
+    if any(methods) and "publickey" not in methods:
+        return f"it takes no keys, only {', '.join(methods)}", hint
+    return None, None
+
+
+def _why_not(said: Said, key: Offered) -> str:
+    """Return why a key that the host would have taken was not used."""
+    if key.path.endswith(".pub"):
+        return "is a public key, and no agent has the private one"
+    if said.has(f"for '{key.path}' are too open"):
+        return "may be read by others (chmod 600)"
+    if why := said.after(f'Load key "{key.path}": '):
+        return f"can't be used ({why})"
+    return "needs a passphrase and no agent has it"

@@ -100,6 +100,7 @@ class Forward:
         self._out, their_in = socket.socketpair()
         self._theirs = (their_in, their_out)
         self.control: Control | None = None
+        self._closed = False  # paramiko looks at it, as sockets have it
 
     @property
     def theirs(self) -> tuple[int, int]:
@@ -127,6 +128,7 @@ class Forward:
 
     def close(self) -> None:
         """End it."""
+        self._closed = True
         for end in (self._in, self._out, *self._theirs):
             end.close()
         if self.control:

@@ -1,4 +1,4 @@
-"""The way to a host, step by step, and what opens each step: Fabric, or the ssh program where Fabric can't."""
+"""The way to a host, step by step, and what opens each: Fabric, or the ssh program where Fabric can't."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class KnownHosts:
         authorities = [e for e in known_hosts.matching(self._read(), self._name) if e.marker == AUTHORITY]
         if authorities:
             where, shown = authorities[0].where, f"{key.name} {key.fingerprint}"
-            said = f"it shows no certificate that {where} trusts ({shown})"
+            said = f"{where} trusts it by a certificate, and it shows none that fits ({shown})"
             if not self._certificates:
                 said = f"{where} trusts it by a certificate, which transport = fabric can't check"
             raise NotPermitted(said, where=self._host, hint=f"Or add its own key ({shown}) to known_hosts")

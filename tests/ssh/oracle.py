@@ -46,4 +46,5 @@ def both_refuse(sshd: Server, said: str, text: str = "", *, key: object = None) 
     """Neither ssh nor orch takes the host, and orch says why."""
     configure(sshd, text, key=key)
     assert not ssh_arrives(sshd)
-    assert said in orch_says()
+    told = orch_says()
+    assert said in told

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
-from orchestrator.hosts.ssh import SshMachine
 
 QUICK = 1.0
 """Seconds to connect, for hosts that won't be reached anyway."""
@@ -23,7 +25,22 @@ def listening(*, backlog: int = 8) -> Iterator[socket.socket]:
         yield sock
 
 
-def pid_of_session(machine: SshMachine) -> int:
+def jump_of(machine: Machine) -> Machine:
+    """Return the jump that a connection goes through."""
+    behind = machine._behind  # type: ignore[attr-defined]
+    found: Machine = behind.machine
+    return found
+
+
+def ends(pid: int) -> None:
+    """Wait until a process is gone."""
+    until = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def pid_of_session(machine: Machine) -> int:
     """Return the pid of the sshd process that serves this connection."""
     return int(machine.run(Script("x", "echo $PPID")).out)
 

@@ -147,7 +147,9 @@ def test_no_key_at_all(sshd: Server) -> None:
 
 
 def test_a_locked_key_of_ssh_is_passed_over_and_named(sshd: Server) -> None:
-    keygen(sshd.client / ".ssh" / "id_ed25519", passphrase="secret")
+    """The ssh program offers its public part first, so the host must know it for this to matter."""
+    key = keygen(sshd.client / ".ssh" / "id_ed25519", passphrase="secret")
+    sshd.authorized.write_text(key.with_suffix(".pub").read_text())
     said = str(refused(without_key(sshd.host())))
     assert f"none; {sshd.client}/.ssh/id_ed25519 needs a passphrase and no agent has it)" in said
 

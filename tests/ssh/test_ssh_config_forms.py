@@ -148,6 +148,7 @@ def test_algorithms_of_ssh_config(sshd: Server, line: str) -> None:
         both_refuse(sshd, "no algorithm in common", line)
 
 
+@pytest.mark.transport("fabric", reason="it says what Fabric can't do")
 def test_what_only_the_ssh_program_can_do_is_named(sshd: Server, tmp_path: Path) -> None:
     command = tmp_path / "keys"
     command.write_text(f"#!/bin/sh\ncat {sshd.known_hosts}\n")
