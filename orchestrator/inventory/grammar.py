@@ -17,10 +17,12 @@ from orchestrator.inventory.names import hosts_of
 from orchestrator.inventory.source import Place, lines
 
 ALL, UNGROUPED = "all", "ungrouped"
+PRIORITY = "ansible_group_priority"
 
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _CONNECTION = ("ansible_host", "ansible_port", "ansible_user", "ansible_connection")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 _GROUP_NAME = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
 
 
@@ -113,9 +115,12 @@ def _variable(group: Group, place: Place, line: str) -> None:
     if not equals or not key.strip():
         raise place.error(f"expected KEY = VALUE, got '{line.split(maxsplit=1)[0]}'")
     place.refuse_odd(key)
-    group.variables[key.strip()] = Value(
+    said = Value(
         evaluated(value.strip()), place, commented=re.search(r"\s#", _QUOTED.sub("", value)) is not None
     )
+    if key.strip() == PRIORITY and not _WHOLE.fullmatch(said.text):
+        raise place.error(f"{PRIORITY}: expected a whole number, got '{said.text}'")
+    group.variables[key.strip()] = said
 
 
 def _child(group: Group, place: Place, line: str) -> None:

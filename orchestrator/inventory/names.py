@@ -8,6 +8,10 @@ import re
 from orchestrator.inventory.ranges import expand
 
 _NAME = re.compile(r"[\w.@%+][\w.@%+:-]*")
+_SPAN = r"\[(?:[a-z]:[a-z]|[0-9]+:[0-9]+)(?::[0-9]+)?\]"
+_LABEL = rf"(?:\w|{_SPAN})(?:[\w-]|{_SPAN})*(?<![_-])"
+_PORTED = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.IGNORECASE)
+"""Names behind which Ansible takes `:22` for a port; behind any other it is part of the name."""
 
 
 def ipv6(text: str) -> bool:
@@ -21,14 +25,16 @@ def ipv6(text: str) -> bool:
 
 def check_name(name: str) -> str:
     """Return the name of a host. Raises ValueError when it can't be one: it also names folders on hosts."""
+    if name.endswith(":"):
+        raise ValueError(f"'{name}' ends in a colon; is this YAML? orch reads inventories in the INI form")
     if ipv6(name):
         return name
+    if name in ("all", "ungrouped"):
+        raise ValueError(f"'{name}' can't be the name of a host: it stands for hosts")
     if re.search(r"\[\d+-\d+\]", name):
         raise ValueError(f"a range is written with a colon here: {name.replace('-', ':')}")
     if any(c in name for c in "*?"):
         raise ValueError(f"'{name}' is a pattern, and a host needs a name")
-    if name.endswith(":"):
-        raise ValueError(f"'{name}' ends in a colon; is this YAML? orch reads inventories in the INI form")
     if not _NAME.fullmatch(name) or name in (".", "..") or ":" in name:
         raise ValueError(f"'{name}' can't be the name of a host")
     return name
@@ -44,9 +50,11 @@ def splitport(word: str) -> tuple[str, int | None]:
     if bracketed and (ipv6(bracketed.group(1)) or ":" not in bracketed.group(1)):
         return bracketed.group(1), port(bracketed.group(2))
     plain = re.fullmatch(r"(.*[^:]):(\d+)", word)
-    if plain:
-        return plain.group(1), port(plain.group(2))
-    return word, None
+    if plain and not _PORTED.fullmatch(plain.group(1)):
+        raise ValueError(
+            f"'{word}': no port can stand behind such a name; write ansible_port={plain.group(2)}"
+        )
+    return (plain.group(1), port(plain.group(2))) if plain else (word, None)
 
 
 def address(text: str) -> str:

@@ -74,18 +74,18 @@ def lines(path: Path) -> Iterator[tuple[Place, str]]:
     if data.startswith(b"#!"):
         raise ConfigError("this is a program; orch reads inventories in the INI form", where=name)
     for number, raw in enumerate(re.split(rb"\r\n|\r|\n", data), 1):
-        if not raw.strip() or raw.lstrip()[:1] in (b"#", b";"):
-            continue
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(
-                f"column {error.start + 1}: not UTF-8",
-                where=f"{name}:{number}",
-                hint="Save the file as UTF-8",
-            ) from None
-        if text.strip():
+        if raw.decode("utf-8", "replace").strip()[:1] not in ("", "#", ";"):
+            text = _decoded(raw, f"{name}:{number}")
             yield Place(f"{name}:{number}", text, folder), text.strip()
+
+
+def _decoded(raw: bytes, where: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"column {error.start + 1}: not UTF-8", where=where, hint="Save the file as UTF-8"
+        ) from None
 
 
 def _read(path: Path, name: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from orchestrator.inventory.grammar import ALL, UNGROUPED, Book, Group, Variables
+from orchestrator.inventory.grammar import ALL, PRIORITY, UNGROUPED, Book, Group, Variables
 from orchestrator.inventory.source import Place
 
 
@@ -97,9 +97,8 @@ class Tree:
         return merged
 
     def _strength(self, name: str) -> tuple[int, int, str]:
-        priority = self._groups[name].variables.get("ansible_group_priority")
-        number = int(priority.text) if priority and priority.text.isdigit() else 1
-        return self._depths[name], number, name
+        priority = self._groups[name].variables.get(PRIORITY)
+        return self._depths[name], int(priority.text) if priority else 1, name
 
     def members(self) -> dict[str, tuple[str, ...]]:
         """Return each group's hosts, in file order."""

@@ -58,6 +58,11 @@ def test_a_range_stands_for_its_names(desk, word, expected):
         ("gpu01:0", "expected a port (1 to 65535), got '0'"),
         ("gpu01:70000", "expected a port (1 to 65535), got '70000'"),
         ("[2001:db8::1]:x", "expected a port"),
+        ("gpu[:2]:22", "no port can stand behind such a name; write ansible_port=22"),
+        ("gpu01.:22", "no port can stand behind such a name"),
+        ("2001:db8::", "is this YAML?"),
+        ("all", "it stands for hosts"),
+        ("ungrouped", "it stands for hosts"),
     ],
 )
 def test_a_name_that_cant_be_is_refused_with_its_line(desk, word, complaint):
@@ -144,6 +149,7 @@ def test_in_vars_everything_behind_the_first_equals_is_the_value(desk, line, pro
         ("[1:2]\n", 1, "section [1:2] has an unknown kind"),
         ("a\n[all:vars]\nproject\n", 3, "expected KEY = VALUE, got 'project'"),
         ("a\n[all:vars]\nproject: x\n", 3, "expected KEY = VALUE"),
+        ("[g]\na\n[g:vars]\nansible_group_priority=high\n", 4, "expected a whole number, got 'high'"),
         ("a\n[g:vars]\nx=1\n", 2, "[g:vars] is for a group that no file has"),
         ("[a:children]\nb\n", 2, "[a:children] names a group that no file has: b"),
         ("gpu01\n[a:children]\ngpu01\n", 3, "gpu01 is a host: it goes under [a]"),
@@ -211,6 +217,7 @@ def test_comments_and_blank_lines(desk):
         b"[g]\ra project=p",
         b"[g] \na project=p\t",
         b"# caf\xe9 in latin-1\n[g]\na project=p\n",
+        b"[g]\n\xc2\xa0# caf\xe9\n\xc2\xa0\n\xc2\xa0a project=p\n\x0c\n",
     ],
 )
 def test_accidents_of_form_are_read(desk, data):

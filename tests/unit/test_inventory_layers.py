@@ -66,6 +66,7 @@ def test_of_two_parents_the_longer_way_down_wins_then_priority_then_the_name(des
     text = "[z]\nh\n[a]\nh\n[a:vars]\nroot=/a\n[z:vars]\nroot=/z\n"
     assert desk.host(text).settings.root == "/z"
     assert desk.host(text + "[a:vars]\nansible_group_priority=10\n").settings.root == "/a"
+    assert desk.host(text + "[z:vars]\nansible_group_priority=-1\n").settings.root == "/a"
     assert desk.host(text + "[top:children]\na\n").settings.root == "/a"
 
 
