@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.listing import print_json
 from orchestrator.cli.waiting import WAITING
+from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.container.deploy import Deploy, Ready
@@ -24,10 +26,19 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan and touch nothing; -v: every rendered file too."
 )
+@click.option(
+    "--json", "as_json", is_flag=True, help="With --dry-run: print the plan as JSON (docs/json.md)."
+)
 @click.option("--replace", is_flag=True, help="End runs that live in a container that has to change.")
 @pass_app
 def command(
-    app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool, dry_run: bool, replace: bool
+    app: App,
+    hosts: tuple[str, ...],
+    exclude: tuple[str, ...],
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+    replace: bool,
 ) -> int:
     """Build, start and prove the environment of this project on hosts; no change costs nothing.
 
@@ -38,8 +49,14 @@ def command(
     from orchestrator.cli.asking import ask
     from orchestrator.container.survey import survey
 
+    if as_json and not dry_run:
+        raise UsageError("--json prints a plan", hint="Add --dry-run.")
     chosen = app.changed(hosts, exclude)
     outcomes = app.each(chosen, lambda m: survey(m, app.cwd, app.environ, replace=replace))
+    if as_json:
+        rows = (_row(o.value) for o in outcomes if o.value)
+        print_json("deploy", rows, ((o.host.name, o.error) for o in outcomes))
+        return app.close(outcomes)
     todo = [o.value for o in outcomes if o.value and not o.value.unchanged]
     _tell_plans(app, outcomes, dry_run=dry_run)
     failed = [o for o in outcomes if o.error]
@@ -52,6 +69,12 @@ def command(
         app.say(f"next:   orch train --hosts {ready} -- python3 train.py      orch ssh {ready}")
     unchanged = [o for o in outcomes if o.value and o.value.unchanged]
     return app.close([*failed, *unchanged, *done])
+
+
+def _row(deploy: Deploy) -> dict[str, Any]:
+    """Return what would be done on a host; the shape of --json."""
+    plan = [] if deploy.unchanged else [line.strip() for line in deploy.lines]
+    return {"host": deploy.host.name, "unchanged": deploy.unchanged is not None, "plan": plan}
 
 
 def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool) -> None:

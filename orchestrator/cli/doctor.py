@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
+from orchestrator.cli.listing import print_json
 from orchestrator.errors import FAILED, OK, OrchError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "bright_blac
 
 @click.command("doctor")
 @host_arguments
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @pass_app
 def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], as_json: bool) -> int:
     """Prove that the hosts can do the job, or say the one thing to fix.
@@ -35,7 +35,7 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], as_json:
     """
     diagnoses, code = examine(app, app.looked_at(hosts, exclude))
     if as_json:
-        click.echo(json.dumps([_json(d) for d in diagnoses], indent=2))
+        print_json("doctor", map(_json, diagnoses), ((d.host, d.error) for d in diagnoses))
     else:
         for line in listing(diagnoses, everything=len(diagnoses) == 1 or app.verbose > 0):
             click.echo(line)
@@ -51,6 +51,7 @@ class Diagnosis:
 
     host: str
     checks: tuple[Check, ...]
+    error: OrchError | None = None  # where the host was not reached
 
     @property
     def well(self) -> bool:
@@ -67,7 +68,9 @@ def examine(app: App, hosts: Sequence[Host]) -> tuple[list[Diagnosis], int]:
     from orchestrator.doctor import unreached
 
     outcomes = app.each(hosts, lambda machine: _checks(app, machine))
-    diagnoses = [Diagnosis(o.host.name, unreached(o.error) if o.error else o.value or ()) for o in outcomes]
+    diagnoses = [
+        Diagnosis(o.host.name, unreached(o.error) if o.error else o.value or (), o.error) for o in outcomes
+    ]
     return diagnoses, exit_code(outcomes) or (OK if all(d.well for d in diagnoses) else FAILED)
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
+from orchestrator.cli.listing import print_json
 from orchestrator.cli.table import fit
 from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED
@@ -37,7 +37,7 @@ BAR = 9
     metavar="[SECONDS]",
     help="Ask again every so many seconds (2), until Ctrl-C.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list; with --watch one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md); with --watch one a line.")
 @click.option("--check", is_flag=True, help="End with 1 when a GPU or a driver has a fault.")
 @pass_app
 def command(
@@ -59,7 +59,10 @@ def command(
         _watch(app, chosen, watch, as_json)
     outcomes = app.each(chosen, _ask)
     found = _found(outcomes)
-    click.echo(json.dumps(_json(found), indent=2) if as_json else "\n".join(lines(found)))
+    if as_json:
+        _print_json(found)
+    else:
+        click.echo("\n".join(lines(found)))
     failed = exit_code(outcomes)
     return failed or (FAILED if any(h.failed or (check and h.faulty) for h in found) else 0)
 
@@ -79,10 +82,10 @@ def _found(outcomes: Sequence[Outcome[HostGpus]]) -> list[HostGpus]:
     return [o.value or HostGpus(o.host.name, error=o.error) for o in outcomes]
 
 
-def _json(found: Sequence[HostGpus]) -> list[dict[str, Any]]:
+def _print_json(found: Sequence[HostGpus], *, one_line: bool = False) -> None:
     from orchestrator.gpus import as_json
 
-    return [as_json(host) for host in found]
+    print_json("gpu-status", map(as_json, found), ((h.host, h.error) for h in found), one_line=one_line)
 
 
 def _watch(app: App, hosts: Sequence[Host], seconds: float, as_json: bool) -> None:
@@ -91,7 +94,10 @@ def _watch(app: App, hosts: Sequence[Host], seconds: float, as_json: bool) -> No
         while True:
             began = time.monotonic()
             found = _found(app.each(hosts, _ask))
-            show(json.dumps(_json(found)) if as_json else "\n".join([*lines(found), _every(seconds)]))
+            if as_json:
+                _print_json(found, one_line=True)
+            else:
+                show("\n".join([*lines(found), _every(seconds)]))
             time.sleep(max(0.0, seconds - (time.monotonic() - began)))
 
 
@@ -103,7 +109,7 @@ def _every(seconds: float) -> str:
 def _screen(plain: bool) -> Iterator[Callable[[str], None]]:
     """Redraw in place on a terminal; elsewhere print one block after the other."""
     if plain or not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
-        yield lambda text: click.echo(text if plain else f"{text}\n")
+        yield lambda text: click.echo(f"{text}\n")
         return
     from rich.console import Console
     from rich.live import Live

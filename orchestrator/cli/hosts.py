@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.listing import print_json
 from orchestrator.cli.table import columns, fit
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("hosts")
 @host_arguments
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, with all settings.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md), with all settings.")
 @pass_app
 def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], as_json: bool) -> int:
     """Show the inventory as orch sees it; -v: each setting that isn't the default, with where it came from.
@@ -28,7 +28,7 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], as_json:
     """
     chosen = app.looked_at(hosts, exclude)
     if as_json:
-        click.echo(json.dumps([_json(host) for host in chosen], indent=2))
+        print_json("hosts", map(_json, chosen))
         return 0
     for line in _details(chosen) if app.verbose else _table(chosen):
         click.echo(line)
@@ -69,7 +69,7 @@ def _json(host: Host) -> dict[str, Any]:
     from orchestrator.inventory.describe import described
 
     return {
-        "name": host.name,
+        "host": host.name,
         "where": host.where,
         "groups": list(host.groups),
         "settings": {d.name: {"value": d.text, "source": d.source} for d in described(host)},

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.cli.listing import print_json
 
 if TYPE_CHECKING:
     from orchestrator.files.listing import Item
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("ls")
 @host_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @click.argument("word", required=False, metavar="[RUN]")
 @click.argument("path", default="", metavar="[PATH]")
 @pass_app
@@ -37,7 +37,7 @@ def command(
     outcomes = app.each([w.host for w in found.workers], lambda m: _items(m, roots[m.host.name]))
     rows = [_row(o.host.name, item) for o in outcomes for item in o.value or ()]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json("ls", rows, ((o.host.name, o.error) for o in outcomes))
     else:
         _print(rows, [w.host.name for w in found.workers])
     return app.close(outcomes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.listing import print_json
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -31,7 +31,7 @@ TAIL = 3000
 @click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only runs in this state.")
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @pass_app
 def command(
     app: App,
@@ -58,7 +58,7 @@ def command(
     rows = [_row(record, host) for record, host in found]
     rows = [r for r in rows if (not states or r["state"] in states) and (not name or r["name"] == name)]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json("ps", rows, ((o.host.name, o.error) for o in outcomes))
     elif quiet:
         for run in dict.fromkeys(r["run"] for r in rows):
             click.echo(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.listing import print_json
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _environment(app: App, *, given: bool) -> dict[str, str]:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @pass_app
 def list_(app: App, as_json: bool) -> None:
     """List the entries with how the last firing of each went.
@@ -124,9 +124,7 @@ def list_(app: App, as_json: bool) -> None:
         (n, line, parse(n, line), Place(app.environ, n)) for n, line in crontab.blocks(crontab.read()).items()
     ]
     if as_json:
-        click.echo(
-            json.dumps([_json(n, line, entry, place.last()) for n, line, entry, place in found], indent=2)
-        )
+        print_json("schedule", (_json(n, line, entry, place.last()) for n, line, entry, place in found))
         return
     if not found:
         app.say("no entries (orch schedule add --help)")

@@ -132,7 +132,7 @@ def test_exit_codes_of_hosts_that_are_not_reached(
 
 def test_json(doctor: Run) -> None:
     called = doctor({"a": well(docker=NO_DOCKER), "b": Unreachable("timed out")}, "--json")
-    hosts: list[dict[str, Any]] = json.loads(called.out)
+    hosts: list[dict[str, Any]] = json.loads(called.out)["rows"]
     assert [(h["host"], h["ok"]) for h in hosts] == [("a", False), ("b", False)]
     assert {"name", "level", "message", "hint"} == set(hosts[0]["checks"][0])
     assert hosts[1]["checks"][0]["level"] == "fail"

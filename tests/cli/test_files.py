@@ -76,7 +76,7 @@ def test_ls_shows_sizes_and_times(lab: Lab) -> None:
     assert out.splitlines()[0].endswith("  checkpoints/")
     assert lab("ls", "nightly", "checkpoints")[1] == "    16 B  2023-11-14 22:13  1.h5\n"
     assert lab("ls", "nightly", "checkpoints/1.h5")[1] == "    16 B  2023-11-14 22:13  1.h5\n"
-    rows = json.loads(lab("ls", "--json", "nightly", "checkpoints")[1])
+    rows = json.loads(lab("ls", "--json", "nightly", "checkpoints")[1])["rows"]
     assert rows == [{"host": "gpu01", "name": "1.h5", "kind": "file", "size": 16, "mtime": 1_700_000_000}]
 
 

@@ -135,7 +135,7 @@ def test_less_than_a_gigabyte_is_told_to_a_tenth(status: Run) -> None:
 
 def test_json_has_null_where_a_value_is_absent(status: Run) -> None:
     called = status({"gpu01": smi(), "gpu02": DEAD, "cpu": NONE}, "--json")
-    hosts: list[dict[str, Any]] = json.loads(called.out)
+    hosts: list[dict[str, Any]] = json.loads(called.out)["rows"]
     assert [(h["host"], h["state"]) for h in hosts] == [
         ("gpu01", "faulty"),
         ("gpu02", "unreachable"),
@@ -186,7 +186,7 @@ def test_watch_shows_a_lost_connection_as_a_row(status: Run, monkeypatch: pytest
 def test_watch_with_json_is_a_list_a_line(status: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", Rounds(2))
     lines = status({"cpu": NONE}, "--watch", "5", "--json").out.splitlines()
-    assert [json.loads(line)[0]["state"] for line in lines] == ["no gpu", "no gpu"]
+    assert [json.loads(line)["rows"][0]["state"] for line in lines] == ["no gpu", "no gpu"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # pexpect, while other tests had threads

@@ -85,14 +85,14 @@ def test_json_has_every_setting_with_its_source(orch, tmp_path):
     (tmp_path / "hosts.ini").write_text(LAB)
     code, out, _ = orch("hosts", "--json", "gpu02,nowhere.lab")
     assert code == 0
-    known, strange = json.loads(out)
-    assert (known["name"], known["where"], known["groups"]) == ("gpu02", "hosts.ini:3", ["gpus", "lab"])
+    known, strange = json.loads(out)["rows"]
+    assert (known["host"], known["where"], known["groups"]) == ("gpu02", "hosts.ini:3", ["gpus", "lab"])
     assert known["settings"]["volumes"] == {"value": "/data:/data:ro, ~/m:/m", "source": "hosts.ini:9"}
     assert known["settings"]["jupyter"] == {"value": "yes", "source": "hosts.ini:11"}
     assert known["settings"]["engine"] == {"value": "docker", "source": "default"}
     assert known["settings"]["timeout"] == {"value": "10", "source": "default"}
     assert known["settings"]["port"] == {"value": "", "source": "default"}
-    assert (strange["name"], strange["where"]) == ("nowhere.lab", None)
+    assert (strange["host"], strange["where"]) == ("nowhere.lab", None)
 
 
 def test_a_bad_inventory_is_one_line_and_78(orch, tmp_path):

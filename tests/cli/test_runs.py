@@ -94,7 +94,7 @@ def test_ps_filters_and_shapes(project: Path) -> None:
     assert call(project, "ps", "-q", prepare=has_runs).out == f"{RUN}\n{OLD}\n"
     assert call(project, "ps", "-q", "--state", "failed", prepare=has_runs).out == f"{OLD}\n"
     assert call(project, "ps", "-q", "--name", "other", prepare=has_runs).out == ""
-    (running, failed) = json.loads(call(project, "ps", "--json", prepare=has_runs).out)
+    (running, failed) = json.loads(call(project, "ps", "--json", prepare=has_runs).out)["rows"]
     assert (running["run"], running["state"], running["exit_status"]) == (RUN, "running", None)
     assert (failed["exit_status"], failed["gpus"], failed["command"]) == (
         137,

@@ -123,7 +123,7 @@ def test_removing_what_is_not_there_says_what_is(table, tmp_path):
 
 def test_list_shows_entries_and_their_last_firing(table, tmp_path):
     assert call(tmp_path, "schedule", "list").err.startswith("no entries")
-    assert call(tmp_path, "schedule", "list", "--json").out == "[]\n"
+    assert call(tmp_path, "schedule", "list", "--json").out.endswith('"rows": [],\n  "failures": []\n}\n')
     added(tmp_path, "--hosts", "gpu01", "--", "python3", "train.py")
     with table.open("a") as file:
         file.write("# BEGIN orch odd\n* * * * * changed by hand\n# END orch odd\n")
@@ -132,7 +132,7 @@ def test_list_shows_entries_and_their_last_firing(table, tmp_path):
     assert out[1].split(maxsplit=8)[:6] == ["nightly", "30", "2", "*", "*", "*"]
     assert "--name nightly --hosts gpu01 -- python3 train.py" in out[1]
     assert "changed by hand" in out[2]
-    first, second = json.loads(call(tmp_path, "schedule", "list", "--json").out)
+    first, second = json.loads(call(tmp_path, "schedule", "list", "--json").out)["rows"]
     assert first["train"] == ["--name", "nightly", "--hosts", "gpu01", "--", "python3", "train.py"]
     assert (first["cron"], first["folder"], first["last"]) == ("30 2 * * *", str(tmp_path), None)
     assert (second["name"], second["cron"], second["line"]) == ("odd", None, "* * * * * changed by hand")

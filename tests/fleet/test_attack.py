@@ -24,7 +24,7 @@ WHERE = ("--hosts", "gpu01")
 
 
 def row(orch: Orch, run: str) -> dict[str, Any]:
-    rows = {r["run"]: r for r in json.loads(orch("ps", "gpu01", "--json").stdout)}
+    rows = {r["run"]: r for r in json.loads(orch("ps", "gpu01", "--json").stdout)["rows"]}
     return dict(rows[run])
 
 

@@ -76,7 +76,7 @@ def test_every_gpu_with_its_run_its_container_and_its_stranger(
     assert last == "gpu02   no GPU (nvidia-smi not found)"
     assert [(c.read().connections, c.read().execs) for c in counters] == [(1, 1), (1, 1)]
 
-    found = json.loads(orch("gpu-status", "gpu01", "--json").stdout)[0]["gpus"]
+    found = json.loads(orch("gpu-status", "gpu01", "--json").stdout)["rows"][0]["gpus"]
     process = found[0]["processes"][0]
     assert (process["run_id"], process["container"]) == (RUN, "orch-ana-gpus")
     assert [gpu["free"] for gpu in found] == [False, False, True]
@@ -123,7 +123,7 @@ def test_watch_keeps_one_connection_and_outlives_its_loss(gpu01: Host, orch: Orc
 
 
 def checks(orch: Orch, *words: str, code: int = 0) -> dict[str, dict[str, Any]]:
-    found = json.loads(orch("doctor", "gpu01", "--json", *words, code=code).stdout)
+    found = json.loads(orch("doctor", "gpu01", "--json", *words, code=code).stdout)["rows"]
     return {check["name"]: check for check in found[0]["checks"]}
 
 

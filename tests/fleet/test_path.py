@@ -59,7 +59,7 @@ def test_the_whole_path(orch: Orch, gpu01: Host, account: str, tmp_path: Path) -
     assert (counter.read().connections, counter.read().execs) == (1, 1)
 
     counter = gpu01.counter()
-    rows = {r["name"]: r for r in json.loads(orch("ps", "gpu01", "--json").stdout)}
+    rows = {r["name"]: r for r in json.loads(orch("ps", "gpu01", "--json").stdout)["rows"]}
     assert (counter.read().connections, counter.read().execs) == (1, 1)
     assert (rows["first"]["state"], rows["first"]["exit_status"]) == ("succeeded", 0)
     assert (rows["second"]["run"], rows["second"]["state"]) == (second, "running")
@@ -67,7 +67,7 @@ def test_the_whole_path(orch: Orch, gpu01: Host, account: str, tmp_path: Path) -
     assert "gpu01" in orch("gpu-status", "gpu01").stdout
     assert f"{second}   stopped" in orch("stop", "second").stdout
     assert "sleep 600" not in processes(gpu01)
-    rows = {r["name"]: r for r in json.loads(orch("ps", "gpu01", "--json").stdout)}
+    rows = {r["name"]: r for r in json.loads(orch("ps", "gpu01", "--json").stdout)["rows"]}
     assert rows["second"]["state"] == "stopped"
     assert rows["second"]["cause"].startswith("by ")
 
@@ -140,7 +140,7 @@ def test_a_deploy_ends_no_live_run(deployed: Orch, gpu01: Host) -> None:
     deployed("down", "--yes", "--hosts", "gpu01", code=75)
     bigger = deployed.having(ORCH_SHM_SIZE="1g")
     bigger("deploy", "--yes", "--hosts", "gpu01")
-    rows = {r["run"]: r for r in json.loads(deployed("ps", "gpu01", "--json").stdout)}
+    rows = {r["run"]: r for r in json.loads(deployed("ps", "gpu01", "--json").stdout)["rows"]}
     assert rows[run]["state"] == "running"
     assert "1.0G" in bigger("exec", "gpu01", "--", "df", "-h", "/dev/shm").stdout
     deployed("stop", "--now", run)
