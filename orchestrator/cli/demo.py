@@ -64,7 +64,7 @@ def command(keep: bool, epochs: int) -> int:
     one, else no ssh at all. Needs no root and touches nothing but a folder of its own in your cache folder.
     """
     from orchestrator.demo import choose_engine, inventory, private_sshd
-    from orchestrator.run.digests import cache_folder
+    from orchestrator.inventory.find import cache_folder
 
     began = time.monotonic()
     cache = cache_folder(os.environ)

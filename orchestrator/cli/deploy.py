@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -101,31 +100,26 @@ def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool)
 def _carry_out(app: App, todo: Sequence[Deploy]) -> list[Outcome[Ready]]:
     """Do all of them at once, each with its lines of progress, and its outcome as it comes."""
     from orchestrator.cli.ending import end_runs
+    from orchestrator.cli.stages import stages
 
     by_name = {d.host.name: d for d in todo}
     began = time.monotonic()
 
     def work(machine: Machine) -> Ready:
         deploy = by_name[machine.host.name]
-        end_runs(app, machine, deploy.ending, "orch deploy --replace")
-        return deploy.carry_out(machine, _teller(app, machine.host.name))
+        if deploy.ending:
+            with shown.aside():
+                end_runs(app, machine, deploy.ending, "orch deploy --replace")
+        return deploy.carry_out(machine, shown.teller(machine.host.name))
 
     def told(outcome: Outcome[Ready]) -> None:
+        shown.done(outcome.host.name)
         if outcome.value:
-            _tell_ready(app, outcome.host.name, outcome.value, time.monotonic() - began)
+            with shown.aside():
+                _tell_ready(app, outcome.host.name, outcome.value, time.monotonic() - began)
 
-    return app.each([d.host for d in todo], work, told=told)
-
-
-def _teller(app: App, host: str) -> Callable[[str], None]:
-    """Return what prints progress: the stages always, the engine's own lines on a terminal or with -v."""
-    everything = bool(app.verbose) or sys.stderr.isatty()
-
-    def tell(line: str) -> None:
-        if everything or not line.startswith(" "):
-            app.say(f"{host}   {line}")
-
-    return tell
+    with stages(app) as shown:
+        return app.each([d.host for d in todo], work, told=told)
 
 
 def _tell_ready(app: App, host: str, ready: Ready, seconds: float) -> None:

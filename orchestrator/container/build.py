@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import base64
 import codecs
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from orchestrator.container.build_log import keep_log
 from orchestrator.container.causes import explain_failure
-from orchestrator.container.image import PACKAGES, Recipe
+from orchestrator.container.dockerfile import failure
+from orchestrator.container.identity import Identity
+from orchestrator.container.image import PACKAGES, named_base
 from orchestrator.container.plan import Plan
-from orchestrator.errors import LostConnection
+from orchestrator.container.source import Source
+from orchestrator.errors import ConfigError, LostConnection, OrchError
 from orchestrator.hosts.base import Machine, Stream
 from orchestrator.hosts.command import Command, Script, Secret, quote
 from orchestrator.render import digest, render
+from orchestrator.units import size
 
 Told = Callable[[str], None]
 """Takes one line of progress."""
 
-KEPT = 400
-"""Last lines of a build that are kept to find the cause of its failure."""
+Explain = Callable[[str], OrchError]
+"""Makes an error of what an engine said."""
+
+SHOWN = 20
+"""Last lines that are shown of what failed."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +49,96 @@ def pull(machine: Machine, plan: Plan, engine: Sequence[str], told: Told) -> Non
         follow(machine, stream, told, what="the pull", base=plan.recipe.base)
 
 
-def build(machine: Machine, plan: Plan, engine: Sequence[str], told: Told) -> None:
-    """Build the image from a context on stdin. Raises ConfigError or HostError with the last lines."""
+def build(
+    machine: Machine,
+    plan: Plan,
+    identity: Identity,
+    engine: Sequence[str],
+    told: Told,
+    pins: Sequence[str] = (),
+) -> None:
+    """Build the image from a context on stdin. Raises ConfigError or HostError with the last lines.
+
+    `pins` are versions that another host has got for the same recipe.
+    """
     recipe = plan.recipe
     script = render(
         "container/build.sh.j2",
-        engine=_keeping(engine, recipe.args),
+        **_values(engine, recipe.args, identity),
         base=recipe.base,
+        **{"from": named_base(recipe.base)},
         tag=plan.tag,
-        recipe=recipe.digest,
-        args=sorted(recipe.args),
+        file="",
+        labels=[("orch.recipe", recipe.digest), _owner(identity)],
     )
     with machine.stream(Script("build", script)) as stream:
-        stream.write(exports(recipe.args) + recipe.context())
+        stream.write(exports(recipe.args) + recipe.context(pins))
         stream.close_stdin()
-        follow(machine, stream, told, what="the build", base=recipe.base)
+        follow(machine, stream, told, what="the build", base=plan.spec.image)
+
+
+def build_base(
+    machine: Machine, plan: Plan, source: Source, identity: Identity, engine: Sequence[str], told: Told
+) -> None:
+    """Build the team's own image, its context streamed.
+
+    Raises ConfigError with the line of their Dockerfile, HostError, or OrchError for a file that changes.
+    """
+    args = plan.recipe.args
+    script = render(
+        "container/build.sh.j2",
+        **_values(engine, args, identity),
+        base="",
+        tag=plan.recipe.base,
+        file=source.name,
+        labels=[("orch.source", source.digest), _owner(identity)],
+    )
+    with machine.stream(Script("build base", script)) as stream:
+        with suppress(LostConnection):  # the builder ended, and says why
+            stream.write(exports(args))
+            _send(stream, source.tar(), source.size, told)
+        stream.close_stdin()
+        explain = _their_failure(machine, source)
+        follow(machine, stream, told, what="the build", base=source.name, explain=explain)
+
+
+def _values(engine: Sequence[str], args: Mapping[str, Secret], identity: Identity) -> dict[str, object]:
+    return {"engine": _keeping(engine, args), "args": sorted(args)}
+
+
+def _owner(identity: Identity) -> tuple[str, str]:
+    """Return the label that says whose image it is. One, as each costs a layer; containers inherit it."""
+    whose = {"person": identity.person.name, "project": identity.project.name, "folder": identity.folder}
+    return "orch.image", json.dumps(whose)
+
+
+def _send(stream: Stream, pieces: Iterable[bytes], total: int, told: Told) -> None:
+    sent, next_word = 0, 0
+    for piece in pieces:
+        stream.write(piece)
+        sent += len(piece)
+        if sent >= next_word:
+            told(f"  sending the build context: {size(min(sent, total))} of {size(total)}")
+            next_word = sent + max(total // 50, 1 << 20)
+
+
+def _their_failure(machine: Machine, source: Source) -> Explain:
+    """Return what makes an error of a failed build of theirs: the host's causes, else a line of the file."""
+
+    def explain(said: str) -> OrchError:
+        found = failure(source.text, source.name, said)
+        where = f"{source.top / source.name}" + (f":{found.line}" if found.line else "")
+        known = explain_failure(machine.host, said, base=found.image or source.name, theirs=not found.image)
+        if not known.hint:
+            return ConfigError(f"{found.why} on {machine.host.name}", where=where)
+        if isinstance(known, ConfigError):
+            known.where = where
+            known.hint = "Correct FROM; for a private one, docker login on the host first."
+        else:
+            known.message += f" ({where})"
+        return known
+
+    return explain
 
 
 def look_at(machine: Machine, plan: Plan, engine: Sequence[str]) -> Built:
@@ -60,12 +146,17 @@ def look_at(machine: Machine, plan: Plan, engine: Sequence[str]) -> Built:
     text = render("container/packages.sh.j2", engine=engine, tag=plan.tag, packages=PACKAGES)
     base, _, rest = machine.ask(Script("packages", text)).text.partition("\n")
     packages = tuple(rest.split())
-    return Built(packages, environment_digest(base, plan.recipe, packages))
+    return Built(packages, environment_digest(base, plan, packages))
 
 
-def environment_digest(base: str, recipe: Recipe, packages: Sequence[str]) -> str:
-    """Return orch.env: the same on two hosts when their images hold the same."""
-    return digest(base, recipe.files["Dockerfile"], *packages)
+def environment_digest(base: str, plan: Plan, packages: Sequence[str]) -> str:
+    """Return orch.env: the same on two hosts when their images hold the same.
+
+    `base` is the base's id. A base that was built on each host has another id on each, and what it was built
+    of stands for it.
+    """
+    recipe = plan.recipe
+    return digest(recipe.source.digest if recipe.source else base, recipe.files["Dockerfile"], *packages)
 
 
 def _keeping(engine: Sequence[str], names: Mapping[str, Secret]) -> list[str]:
@@ -81,31 +172,30 @@ def exports(args: Mapping[str, Secret]) -> bytes:
     return base64.b64encode(text.encode()) + b"\n"
 
 
-def follow(machine: Machine, stream: Stream, told: Told, *, what: str, base: str) -> None:
+def follow(
+    machine: Machine, stream: Stream, told: Told, *, what: str, base: str, explain: Explain | None = None
+) -> None:
     """Pass a stream's lines on until it ends. Raises OrchError with the cause and the last lines."""
-    last: list[str] = []
+    said: list[str] = []
     for line in _lines(stream):
         told(f"  {line}")
-        last = [*last[1 - KEPT :], line]
+        said.append(line)
     status = stream.status()
     if status is None:
         raise LostConnection(f"the connection went during {what}", where=machine.host.name)
     if status:
-        error = explain_failure(machine.host, "\n".join(last), base=base)
-        error.details = "\n".join([line for line in last if not line.startswith(_NOISE)][-20:])
+        text = "\n".join(said)
+        error = explain(text) if explain else explain_failure(machine.host, text, base=base)
+        error.details = "\n".join([line for line in said if not _NOISE.match(line)][-SHOWN:])
+        kept = keep_log(machine.host.name, text) if len(said) > SHOWN else None
+        error.details += f"\nall of it: {kept}" if kept else ""
         raise error
 
 
-_NOISE = (
-    "DEPRECATED",
-    "Step ",
-    " --->",
-    "Sending build context",
-    "Removing intermediate",
-    "The command '",
-    "Get:",
-    "Reading ",
-    "Building dependency",
+_NOISE = re.compile(
+    r"DEPRECATED|Step |STEP | --->|Sending build context|Removing intermediate|The command '|"
+    r"(#\d+ (\d+\.\d+ )?)?(Get:|Reading |\(Reading |Building dependency)|"
+    r"#\d+ (sha256:|DONE|CACHED|copy /context|\[internal\])|-{6}"
 )
 """How lines of a build begin that say nothing of why it failed."""
 

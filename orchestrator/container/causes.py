@@ -22,6 +22,7 @@ class Cause:
     message: str
     hint: str
     kind: Callable[..., OrchError] = HostError
+    theirs: bool = False  # holds for the build of a team's own Dockerfile too
 
 
 CAUSES = (
@@ -37,6 +38,7 @@ CAUSES = (
         "the registry's limit of pulls is reached",
         "docker login on the host, set `image` to a mirror's, or bring it with docker save | docker load.",
         Busy,
+        theirs=True,
     ),
     Cause(
         r"could not select device driver|unknown or invalid runtime name: nvidia|unknown flag: --gpus|"
@@ -63,7 +65,8 @@ CAUSES = (
     Cause(
         r"no space left on device|disk quota exceeded|not enough space",
         "no space is left on the host",
-        "Make room (docker system df; docker image prune), then deploy again.",
+        "Make room (orch image prune; docker system df), then deploy again.",
+        theirs=True,
     ),
     Cause(
         r"port is already allocated|address already in use",
@@ -160,8 +163,12 @@ def explain_failure(
     status: str | None = None,
     plan: Plan | None = None,
     base: str = "",
+    theirs: bool = False,
 ) -> OrchError:
-    """Return the error for what an engine said: the known cause, else its own words. `log`: last lines."""
+    """Return the error for what an engine said: the known cause, else its own words. `log`: last lines.
+
+    `theirs`: only causes that hold for what is not of our making.
+    """
     text = f"{why}\n{log}"
     values = {
         "base": base or (plan.recipe.base if plan else "the image"),
@@ -170,7 +177,7 @@ def explain_failure(
     }
     for cause in CAUSES:
         match = re.search(cause.pattern, text, re.IGNORECASE)
-        if match:
+        if match and (cause.theirs or not theirs):
             what = next((v for v in match.groupdict().values() if v), "")
             values["what"] = what.strip()
             hint = cause.hint.format(**values)

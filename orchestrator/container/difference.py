@@ -6,28 +6,38 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.container.source import Source
+
 
 @dataclass(frozen=True)
 class Difference:
     """One setting that is not as it was. `old` and `new` are for people."""
 
     field: str
-    old: str
-    new: str
+    old: str = ""
+    new: str = ""
+    words: str = ""  # instead of both
 
     def __str__(self) -> str:
-        return f"{self.field} {self.old} -> {self.new}"
+        return f"{self.field}: {self.words}" if self.words else f"{self.field} {self.old} -> {self.new}"
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """Compare two specs as they stand in JSON, field by field. An unknown field of `old` is passed over."""
-    found = [d for name in new for d in _field(name, old.get(name), new[name])]
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], source: Source | None = None
+) -> tuple[Difference, ...]:
+    """Compare two specs as they stand in JSON, field by field. An unknown field of `old` is passed over.
+
+    `source` names the files behind the digests of the new one.
+    """
+    found = [d for name in new for d in _field(name, old.get(name), new[name]) if name != "source"]
+    then = old.get("source")
+    found += [Difference("build", words=words) for words in source.changed(then)] if source and then else []
     others = [d for d in found if d.field != "recipe"]
     explained = any(d.field in _IN_RECIPE for d in others)
     return tuple(others if explained else found)
 
 
-_IN_RECIPE = frozenset({"image", "packages", "apt_packages", "jupyter"})
+_IN_RECIPE = frozenset({"image", "packages", "apt_packages", "jupyter", "build"})
 """Fields that are part of the recipe too: with one of them, the recipe's change needs no line of its own."""
 
 

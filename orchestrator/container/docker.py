@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator import __version__
-from orchestrator.container.build import Built, Told, build, look_at, pull
+from orchestrator.container.build import Built, Told, build, build_base, look_at, pull
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, caller
-from orchestrator.container.image import Recipe, recipe
+from orchestrator.container.image import recipe, recipe_for
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
-from orchestrator.container.spec import TENSORFLOW, Facts, base_image, container_spec, expected_gpus
+from orchestrator.container.source import read_source
+from orchestrator.container.spec import TENSORFLOW, Facts, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines
 from orchestrator.container.turn import turn
@@ -29,6 +31,7 @@ from orchestrator.facts.system import SYSTEM
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, on_host
 from orchestrator.inventory import Host
+from orchestrator.units import size
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,15 @@ class DockerDeploy:
     @property
     def rendered(self) -> Iterator[tuple[str, str]]:
         """Each file that would reach the host, and the start script; values of the environment masked."""
+        source = self.plan.recipe.source
+        if source:
+            yield f"{source.top / source.name}, built first", source.text
+            yield (
+                f"{source.top}, its build context ({source.count} files, {size(source.size)})",
+                source.listing(),
+            )
         yield from self.plan.recipe.files.items()
-        masked = replace(self.inputs, env=dict.fromkeys(self.inputs.env, "***"))
+        masked = dataclasses.replace(self.inputs, env=dict.fromkeys(self.inputs.env, "***"))
         for name, data in setup(self.plan, self.inputs.startup).files.items():
             yield name, data.decode("utf-8", "replace")
         yield (
@@ -81,9 +91,12 @@ class DockerDeploy:
         if plan.pull:
             told(f"pull {plan.recipe.base}")
             pull(machine, plan, engine, told)
+        if plan.build_base and plan.recipe.source:
+            told(f"build {plan.recipe.base}")
+            build_base(machine, plan, plan.recipe.source, self.identity, engine, told)
         if plan.build:
             told(f"build {plan.tag}")
-            build(machine, plan, engine, told)
+            build(machine, plan, self.identity, engine, told)
         with turn(machine, plan.spec.place, undo_script(plan, engine)):
             self._check_still_true(machine)
             return self._tidy(machine) if plan.action == KEEP else self._start(machine, told)
@@ -178,7 +191,9 @@ def survey_docker(
 
     Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
     """
-    return look_and_plan(machine, identity, read_inputs(machine.host, environ), replace=replace)
+    source = read_source(machine.host)
+    inputs = dataclasses.replace(read_inputs(machine.host, environ), source=source)
+    return look_and_plan(machine, identity, inputs, replace=replace)
 
 
 def look_and_plan(machine: Machine, identity: Identity, inputs: Inputs, *, replace: bool) -> DockerDeploy:
@@ -186,7 +201,7 @@ def look_and_plan(machine: Machine, identity: Identity, inputs: Inputs, *, repla
     host = machine.host
     facts = ask_facts(machine, identity, inputs)
     check_engine(host, facts)
-    wanted = recipe(base_image(host, facts.gpus), host.settings, inputs)
+    wanted = recipe_for(host, identity, facts.gpus, inputs)
     spec = container_spec(host, identity, facts, inputs, wanted.digest)
     keys = (*machine.client_keys, *inputs.keys)
     plan = make_plan(host, identity, facts, spec, wanted, keys=keys, replace=replace)
@@ -211,6 +226,6 @@ def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
 def _images(host: Host, identity: Identity, inputs: Inputs) -> list[str]:
     """Return the images to look for: which base it is depends on the GPUs, asked in the same breath."""
     plain = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}"
-    bases = [host.settings.image] if host.settings.image else [plain, f"{plain}-gpu"]
-    recipes: list[Recipe] = [recipe(base, host.settings, inputs) for base in bases]
-    return [*bases, *(r.tag(identity) for r in recipes)]
+    own = inputs.source.tag(identity) if inputs.source else host.settings.image
+    bases = [own] if own else [plain, f"{plain}-gpu"]
+    return [*bases, *(recipe(base, host.settings, inputs).tag(identity) for base in bases)]

@@ -5,18 +5,25 @@ from __future__ import annotations
 import io
 import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs
+from orchestrator.container.source import Source
+from orchestrator.container.spec import base_image
+from orchestrator.facts.gpu import GpuReport
 from orchestrator.hosts.command import Secret
-from orchestrator.inventory import Settings
+from orchestrator.inventory import Host, Settings
 from orchestrator.render import digest, render, source
 
 PACKAGES = "/usr/local/lib/orch/packages.txt"
 """Where an image keeps the list of what pip has installed in it."""
+
+
+PINS = "pins.txt"
+"""The file of the build context with the versions that another host has got."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,7 @@ class Recipe:
     base: str
     files: Mapping[str, str]  # by their name in the build context; `Dockerfile` is one
     args: Mapping[str, Secret] = field(default_factory=dict)
+    source: Source | None = None  # what `base` itself is built of
 
     @property
     def digest(self) -> str:
@@ -36,16 +44,31 @@ class Recipe:
         """Return the name of the image."""
         return f"orch/{identity.person.slug}-{identity.project.slug}:{self.digest[:12]}"
 
-    def context(self) -> bytes:
-        """Return the build context as a tar archive; the same recipe gives the same bytes."""
+    def context(self, pins: Sequence[str] = ()) -> bytes:
+        """Return the build context as a tar archive; the same recipe gives the same bytes.
+
+        `pins` are pip constraints besides; they are no part of the recipe.
+        """
+        files = {**self.files, PINS: "".join(f"{pin}\n" for pin in pins)}
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
-            for name, text in sorted(self.files.items()):
+            for name, text in sorted(files.items()):
                 data = text.encode("utf-8", "surrogateescape")
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(data), 0o755 if text.startswith("#!") else 0o644
                 archive.addfile(member, io.BytesIO(data))
         return out.getvalue()
+
+
+def recipe_for(host: Host, identity: Identity, report: GpuReport, inputs: Inputs) -> Recipe:
+    """Return what an image for a host is built of, on the base that its settings and GPUs ask for."""
+    base = inputs.source.tag(identity) if inputs.source else base_image(host, report)
+    return recipe(base, host.settings, inputs)
+
+
+def named_base(base: str) -> str:
+    """Return the name to build FROM: BuildKit takes an id for a name, so that gets a tag on the host."""
+    return f"orch/base:{base[7:19]}" if base.startswith("sha256:") else base
 
 
 def recipe(base: str, settings: Settings, inputs: Inputs) -> Recipe:
@@ -64,13 +87,13 @@ def recipe(base: str, settings: Settings, inputs: Inputs) -> Recipe:
         files["orch.crt"] = inputs.ca_bundle.decode("utf-8", "surrogateescape")
     files["Dockerfile"] = render(
         "container/Dockerfile.j2",
-        base=base,
+        base=named_base(base),
         apt_packages=settings.apt_packages,
         requirements=requirements,
         ca=bool(inputs.ca_bundle),
         pip_index=bool(settings.pip_index),
     )
-    return Recipe(base, files, build_values(settings))
+    return Recipe(base, files, build_values(settings), inputs.source)
 
 
 def _apt_mirror(settings: Settings) -> str:

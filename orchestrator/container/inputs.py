@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.container.source import Source
 from orchestrator.errors import ConfigError
 from orchestrator.hosts.masking import hide_environment
 from orchestrator.inventory import Host
@@ -25,6 +26,7 @@ class Inputs:
     startup: bytes | None = None
     ca_bundle: bytes | None = None
     keys: tuple[str, ...] = ()
+    source: Source | None = None  # a team's own Dockerfile and build context
 
 
 def read_inputs(host: Host, environ: Mapping[str, str]) -> Inputs:

@@ -12,8 +12,8 @@ from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.image import Recipe, index_has_password
 from orchestrator.container.refusals import check_place, check_volumes
 from orchestrator.container.spec import SSH_PORT, ContainerSpec, Facts
-from orchestrator.errors import Busy, Refused
-from orchestrator.facts.docker import Container
+from orchestrator.errors import Busy, ConfigError, Refused
+from orchestrator.facts.docker import Container, Image
 from orchestrator.facts.place import LiveRun
 from orchestrator.inventory import Host
 
@@ -34,6 +34,7 @@ class Plan:
     live: tuple[LiveRun, ...] = ()  # in `old`
     pull: bool = False
     build: bool = False
+    build_base: bool = False  # of the team's own Dockerfile
     keys: tuple[str, ...] = ()  # lines of authorized_keys
     keys_change: bool = False
     leftovers: tuple[Container, ...] = ()  # replaced before, without a run now
@@ -47,7 +48,9 @@ class Plan:
 
     def stands(self, now: Plan) -> bool:
         """Whether a plan made anew is the same; the image may be there by now, and runs may have ended."""
-        then = replace(self, pull=now.pull, build=now.build, live=now.live, notes=now.notes)
+        then = replace(
+            self, pull=now.pull, build=now.build, build_base=now.build_base, live=now.live, notes=now.notes
+        )
         return then == now and {r.run for r in now.live} <= {r.run for r in self.live}
 
 
@@ -70,15 +73,21 @@ def make_plan(
     old = facts.docker.container(spec.name)
     if old:
         check_ours(host, identity, old)
-    changes = differences(_recorded(old), asdict(spec)) if old else ()
+    changes = differences(_recorded(old), asdict(spec), recipe.source) if old else ()
     live = facts.place.inside(old.id) if old and old.running else ()
     action = _action(old, changes, facts, live=bool(live) and not replace)
     wanted_keys = _keys(facts, keys)
     tag = recipe.tag(identity)
-    image = facts.docker.images.get(tag)
-    build = action in (CREATE, REPLACE, BESIDE) and not (
-        image and image.labels.get("orch.recipe") == recipe.digest
-    )
+    images = facts.docker.images
+    build = action in (CREATE, REPLACE, BESIDE) and not _is_there(images, tag, "orch.recipe", recipe.digest)
+    source = recipe.source
+    missing = build and recipe.base not in images
+    if missing and recipe.base.startswith("sha256:"):
+        raise ConfigError(
+            f"there is no image {recipe.base} on {host.name}",
+            where=host.came_from("image"),
+            hint="See there: docker images --no-trunc. What a registry has is called NAME@sha256:...",
+        )
     return Plan(
         spec=spec,
         recipe=recipe,
@@ -87,14 +96,22 @@ def make_plan(
         action=action,
         old=old,
         live=live,
-        pull=build and recipe.base not in facts.docker.images,
+        pull=missing and not source,
         build=build,
+        build_base=bool(build and source)
+        and not _is_there(images, recipe.base, "orch.source", source.digest if source else ""),
         keys=wanted_keys,
         keys_change=wanted_keys != facts.place.placed_keys and action in (KEEP, START, PROVE),
         leftovers=tuple(_leftovers(spec.name, facts)),
         changes=changes,
         notes=tuple(_notes(host, spec, wanted_keys, live, action)),
     )
+
+
+def _is_there(images: Mapping[str, Image], name: str, label: str, digest: str) -> bool:
+    """Whether an image is what its name says, and not another one under the name."""
+    image = images.get(name)
+    return bool(image and image.labels.get(label) == digest)
 
 
 def check_ours(host: Host, identity: Identity, old: Container) -> None:

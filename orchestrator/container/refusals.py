@@ -33,12 +33,17 @@ def check_engine(host: Host, facts: Facts) -> None:
                 where=host.name,
                 hint="Update Docker there, or set engine = venv.",
             )
-    if docker.arch not in (None, "x86_64", "amd64") and not host.settings.image:
+    if docker.arch not in (None, "x86_64", "amd64") and not _own_base(host):
         raise HostError(
             f"TensorFlow's own images are for x86_64, this host is {docker.arch}",
             where=host.name,
             hint="Set `image` to one for it, or engine = venv.",
         )
+
+
+def _own_base(host: Host) -> bool:
+    settings = host.settings
+    return bool(settings.image or settings.dockerfile or settings.build_context)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ class ContainerSpec:
     """
 
     name: str
-    image: str  # the base, as it is configured
+    image: str  # the base, as it is configured; a Dockerfile: `./` and its path in the build context
     recipe: str  # digest of all that the image is built of
     packages: tuple[str, ...]
     apt_packages: tuple[str, ...]
@@ -78,6 +78,7 @@ class ContainerSpec:
     place: str
     hostname: str
     env: Mapping[str, str] = field(default_factory=dict)  # name -> digest of its value
+    source: Mapping[str, str] = field(default_factory=dict)  # digests of a Dockerfile and its context
     startup: str | None = None  # digest
     jupyter: bool = False
     options: tuple[str, ...] = ()  # what this host's engine needs besides
@@ -99,7 +100,7 @@ def container_spec(
     settings = host.settings
     return ContainerSpec(
         name=identity.container,
-        image=base_image(host, facts.gpus),
+        image=f"./{inputs.source.name}" if inputs.source else base_image(host, facts.gpus),
         recipe=recipe,
         packages=inputs.requirements,
         apt_packages=settings.apt_packages,
@@ -116,6 +117,7 @@ def container_spec(
         place=facts.place.path,
         hostname=facts.place.machine,
         env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
+        source=inputs.source.digests if inputs.source else {},
         startup=short_digest(inputs.startup) if inputs.startup is not None else None,
         jupyter=settings.jupyter,
         options=_options(facts.docker.security, facts.system.selinux),

@@ -38,8 +38,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of what would be done, and each difference to what runs."""
     spec = plan.spec
     if plan.build:
-        first = "   (the base is pulled first)" if plan.pull else ""
-        yield plan_line("image", "build", f"{spec.image} + {_with(spec)}{first}")
+        yield plan_line("image", "build", f"{spec.image} + {_with(spec)}{_first(plan)}")
     elif plan.action in (CREATE, REPLACE, BESIDE):
         yield plan_line("image", "use", f"{plan.tag} (there already)")
     if plan.action in (CREATE, REPLACE, BESIDE, START, PROVE):
@@ -62,6 +61,15 @@ _VERB = {CREATE: "create", REPLACE: "replace", BESIDE: "beside", START: "start",
 def plan_line(what: str, verb: str, text: str) -> str:
     """Return a line of a plan: what it is about, what is done, and with what."""
     return f"  {what:<9}  {verb:<7}  {text}".rstrip()
+
+
+def _first(plan: Plan) -> str:
+    """Return what happens before the build proper."""
+    source = plan.recipe.source
+    if source and plan.build_base:
+        files = f"{source.count} file{'s' * (source.count != 1)}"
+        return f"   (built first, of {files}, {size(source.size)})"
+    return "   (the base is pulled first)" if plan.pull else ""
 
 
 def _with(spec: ContainerSpec) -> str:

@@ -19,6 +19,12 @@ def config_folder(environ: Mapping[str, str]) -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".config") / "orch"
 
 
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return orch's own cache folder (XDG Base Directory)."""
+    root = environ.get("XDG_CACHE_HOME", "")
+    return (Path(root) if os.path.isabs(root) else Path.home() / ".cache") / "orch"
+
+
 def find_files(cwd: Path, environ: Mapping[str, str]) -> list[Path]:
     """Return the inventory files to read, the later laid over the earlier.
 

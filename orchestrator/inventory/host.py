@@ -31,6 +31,8 @@ class Settings:
     activate: str | None = None  # a shell line before every command; not where a container keeps running
     python: str | None = None
     image: str | None = None  # None: tensorflow/tensorflow:<tensorflow>, -gpu where there is an NVIDIA GPU
+    dockerfile: str | None = None  # a local file; None with a build_context: its Dockerfile
+    build_context: str | None = None  # a local folder; None: the Dockerfile's
     tensorflow: str | None = None  # None: 2.9.3 where it can run, on the venv engine else the newest
     requirements: tuple[str, ...] = ()  # pip requirement specifiers, or a path ending in .txt
     apt_packages: tuple[str, ...] = ()

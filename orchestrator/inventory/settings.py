@@ -21,6 +21,7 @@ from orchestrator.inventory.values import (
     gpus,
     host_folder,
     host_folders,
+    image,
     list_of,
     local_path,
     matching,
@@ -49,7 +50,9 @@ SETTINGS: Mapping[str, Converter] = {
     "engine_command": simply(arguments),
     "activate": simply(str),
     "python": simply(word),
-    "image": simply(word),
+    "image": simply(image),
+    "dockerfile": local_path,
+    "build_context": local_path,
     "tensorflow": simply(_version),
     "requirements": requirement_list,
     "apt_packages": simply(list_of(_package)),
@@ -84,7 +87,7 @@ SETTINGS: Mapping[str, Converter] = {
 }
 """orch's own keys. Each is a field of `Settings` and stands in hosts.example.ini."""
 
-RESERVED = ("dockerfile", "build_context", "notify")
+RESERVED = ("notify",)
 """Keys that are kept for later versions, and that this one refuses."""
 
 CONNECTION: Mapping[str, tuple[str, Converter]] = {

@@ -31,6 +31,15 @@ def word(text: str) -> str:
     return text
 
 
+def image(text: str) -> str:
+    """Check the name of an image; what it says of a digest must be a whole one."""
+    name, at, told = word(text).partition("@")
+    whole = re.fullmatch(r"sha256:[0-9a-f]{64}", told if at else name)
+    if not whole and (at or name.startswith("sha256:")):
+        raise ValueError(f"expected sha256: and 64 hex digits, got '{told or name}'")
+    return text
+
+
 def matching(pattern: str, what: str) -> Callable[[str], str]:
     """Make a check for texts that match a pattern wholly."""
 

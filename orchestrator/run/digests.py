@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,12 +23,6 @@ _CHUNK = 1 << 20
 
 class Unsteady(Exception):
     """A file changed while it was read."""
-
-
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return orch's own cache folder (XDG Base Directory)."""
-    root = environ.get("XDG_CACHE_HOME", "")
-    return (Path(root) if os.path.isabs(root) else Path.home() / ".cache") / "orch"
 
 
 class Digests:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from orchestrator.run.digests import cache_folder
+from orchestrator.inventory.find import cache_folder
 from orchestrator.run.spec import RunSpec
 
 KEPT = 2000

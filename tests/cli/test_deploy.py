@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +39,8 @@ STARTED = "answer started\nid c0ffee\nimage sha256:dd\nhost_key ssh-ed25519 AAAA
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "hosts.ini").write_text("gpu01\ngpu02\n[all:vars]\nperson=ana\nproject=mnist\n")
     return tmp_path
 
@@ -76,7 +79,8 @@ def test_a_deploy_from_nothing(project: Path) -> None:
     assert recorded
     environment = Environment.parse(recorded.group(1))
     assert (environment.container, environment.place, environment.port) == ("c0ffee", PLACE, 2222)
-    assert "Step 1/9" not in called.err
+    assert "gpu01   step 1/9  FROM x\n" in called.err
+    assert "Successfully built" not in called.err
     assert "next:   orch train --hosts gpu01 -- python3 train.py      orch ssh gpu01" in called.err
 
 
@@ -154,6 +158,112 @@ def test_a_start_that_fails_says_the_cause_and_the_last_lines(project: Path) -> 
     called = call(project, "deploy", "--yes", "gpu01", prepare=prepare)
     assert called.status == 1
     assert "  | one\n  | two\norch: gpu01: Docker can't give GPUs to containers here" in called.err
+
+
+def with_dockerfile(project: Path, text: str = "FROM debian:12\nCOPY a /a\nRUN false\n") -> Path:
+    folder = project / "image"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text(text)
+    (folder / "a").write_text("0123456789")
+    (project / "hosts.ini").write_text(
+        "gpu01\n[all:vars]\nperson=ana\nproject=mnist\ndockerfile=image/Dockerfile\n"
+    )
+    return folder
+
+
+def test_a_dockerfile_of_ones_own_is_built_first(project: Path) -> None:
+    with_dockerfile(project)
+
+    def prepare(machine: FakeMachine) -> None:
+        answers()(machine)
+        machine.answer("build base", out="Step 1/3 : FROM debian:12\n")
+
+    called = call(project, "deploy", "--yes", prepare=prepare)
+    assert called.status == 0
+    assert "./Dockerfile + sshd, python3 if it has none   (built first, of 2 files, 45 B)\n" in called.err
+    machine = called.machines["gpu01"]
+    assert [getattr(s, "name", "") for s in machine.streamed] == ["build base", "build", "turn"]
+    _exports, rest = bytes(machine.streams[0].written).split(b"\n", 1)
+    with tarfile.open(fileobj=io.BytesIO(rest)) as archive:
+        assert archive.getnames() == ["Dockerfile", "a"]
+    base, top = (text_of(s) for s in machine.streamed[:2])
+    tag = re.search(r"--tag (orch/ana-mnist-base:[0-9a-f]{12}) --file Dockerfile --label orch.source=", base)
+    assert tag
+    assert f"FROM {tag.group(1)}\n".encode() in bytes(machine.streams[1].written)
+    assert "--label orch.recipe=" in top
+    assert '--label orch.image=\'{"person": "ana", "project": "mnist"' in top
+
+
+def test_a_failing_line_of_ones_own_dockerfile_is_named(project: Path) -> None:
+    folder = with_dockerfile(project)
+    log = (
+        "Step 3/3 : RUN false\n"
+        + "".join(f"line {n}\n" for n in range(30))
+        + "x returned a non-zero code: 1\n"
+    )
+
+    def prepare(machine: FakeMachine) -> None:
+        answers()(machine)
+        machine.answer("build base", out=log, status=1)
+
+    called = call(project, "deploy", "--yes", prepare=prepare)
+    assert called.status == 78
+    assert called.err.endswith(f"orch: {folder}/Dockerfile:3: RUN false ended with status 1 on gpu01\n")
+    assert "  | line 10\n" not in called.err
+    kept = re.search(r"  \| all of it: (.*)\n", called.err)
+    assert kept
+    assert Path(kept.group(1)).read_text() == log
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "words"),
+    [
+        (
+            "manifest for debian:12 not found: manifest unknown",
+            78,
+            "Dockerfile:1: there is no image debian:12. Correct FROM",
+        ),
+        ("write /x: no space left on device", 1, "orch: gpu01: no space is left on the host ("),
+        (
+            "dial tcp: lookup registry-1.docker.io: no such host",
+            1,
+            "orch: gpu01: the host has no way out to the registry (",
+        ),
+    ],
+)
+def test_why_ones_own_base_cant_be_had(project: Path, said: str, status: int, words: str) -> None:
+    folder = with_dockerfile(project)
+
+    def prepare(machine: FakeMachine) -> None:
+        answers()(machine)
+        machine.answer("build base", out=f"Step 1/3 : FROM debian:12\n{said}\n", status=1)
+
+    called = call(project, "deploy", "--yes", prepare=prepare)
+    assert (called.status, words in called.err) == (status, True), called.err
+    assert f"{folder}/Dockerfile:1" in called.err
+
+
+def test_a_dry_run_shows_ones_own_dockerfile_and_context(project: Path) -> None:
+    folder = with_dockerfile(project)
+    called = call(project, "deploy", "--dry-run", "-v", prepare=answers())
+    assert f"---- gpu01: {folder}/Dockerfile, built first\nFROM debian:12\nCOPY a /a\n" in called.out
+    assert f"---- gpu01: {folder}, its build context (2 files, 45 B)\n" in called.out
+    assert re.search(r"^f 0644 +10 a$", called.out, re.MULTILINE)
+    assert names(called.machines["gpu01"]) == ["system+gpu+docker+place"]
+
+
+def test_an_id_names_an_image_that_is_there(project: Path) -> None:
+    name = "sha256:" + "ab" * 32
+    (project / "hosts.ini").write_text(f"gpu01\n[all:vars]\nperson=ana\nproject=mnist\nimage={name}\n")
+    called = call(project, "deploy", "--yes", prepare=answers())
+    assert called.status == 78
+    assert f"hosts.ini:5: there is no image {name} on gpu01. See there: docker images" in called.err
+    there = BASE.replace("tensorflow/tensorflow:2.9.3", name)
+    called = call(project, "deploy", "--yes", prepare=answers(f"{DOCKER}\n{there}"))
+    assert called.status == 0
+    machine = called.machines["gpu01"]
+    assert f"engine tag {name} orch/base:abababababab" in text_of(machine.streamed[0])
+    assert b"FROM orch/base:abababababab\n" in bytes(machine.streams[0].written)
 
 
 @pytest.mark.parametrize(

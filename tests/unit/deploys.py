@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.container.identity import Identity, Person, Project
-from orchestrator.container.image import Recipe, recipe
+from orchestrator.container.image import Recipe, recipe_for
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.plan import Plan, make_plan
-from orchestrator.container.spec import ContainerSpec, Facts, base_image, container_spec
+from orchestrator.container.spec import ContainerSpec, Facts, container_spec
 from orchestrator.facts.docker import Container, DockerReport
 from orchestrator.facts.gpu import Gpu, GpuReport
 from orchestrator.facts.place import PlaceReport
@@ -47,7 +47,7 @@ def facts(**changes: Any) -> Facts:
 
 
 def spec_of(host: Host, known: Facts, inputs: Inputs) -> tuple[ContainerSpec, Recipe]:
-    wanted = recipe(base_image(host, known.gpus), host.settings, inputs)
+    wanted = recipe_for(host, IDENTITY, known.gpus, inputs)
     return container_spec(host, IDENTITY, known, inputs, wanted.digest), wanted
 
 

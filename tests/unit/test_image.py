@@ -33,7 +33,7 @@ def test_the_sshd_layer_comes_before_the_packages() -> None:
     text = dockerfile(Settings(apt_packages=("ffmpeg", "libgl1")), Inputs(requirements=("wandb",)))
     order = [text.index(w) for w in ("openssh-server", "apt ffmpeg libgl1", "pip install", "proof --build")]
     assert order == sorted(order)
-    assert "-c constraints.txt -r requirements.txt" in text
+    assert "-c constraints.txt -c pins.txt -r requirements.txt" in text
 
 
 def test_packages_are_quoted() -> None:
@@ -84,7 +84,15 @@ def test_the_context_is_the_same_bytes_each_time() -> None:
     made = recipe(BASE, Settings(), Inputs(requirements=("wandb",)))
     assert made.context() == recipe(BASE, Settings(), Inputs(requirements=("wandb",))).context()
     with tarfile.open(fileobj=io.BytesIO(made.context())) as archive:
-        assert {m.name for m in archive} == set(made.files)
+        assert {m.name for m in archive} == {*made.files, "pins.txt"}
+
+
+def test_what_another_host_has_got_is_no_part_of_the_recipe() -> None:
+    made = recipe(BASE, Settings(), Inputs(requirements=("wandb",)))
+    with tarfile.open(fileobj=io.BytesIO(made.context(["wandb==0.15.0", "six==1.16.0"]))) as archive:
+        pins = archive.extractfile("pins.txt")
+        assert pins
+        assert pins.read() == b"wandb==0.15.0\nsix==1.16.0\n"
 
 
 UBUNTU, DEBIAN = "http://{}.ubuntu.com/ubuntu", "http://{}.debian.org/debian"

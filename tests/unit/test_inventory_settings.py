@@ -9,6 +9,8 @@ import pytest
 from orchestrator.inventory import Volume
 from tests.unit.inventories import Desk
 
+DIGEST = "sha256:" + "01" * 32
+
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
@@ -32,7 +34,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHJl ana@laptop"
         ("engine", "venv", "venv"),
         ("engine_command", "sudo -n docker", ("sudo", "-n", "docker")),
         ("engine_command", '"/opt/my docker/docker" -H x', ("/opt/my docker/docker", "-H", "x")),
-        ("image", "registry.lab:5000/tf@sha256:0123", "registry.lab:5000/tf@sha256:0123"),
+        ("image", f"registry.lab:5000/tf@{DIGEST}", f"registry.lab:5000/tf@{DIGEST}"),
         ("tensorflow", "2.9.3", "2.9.3"),
         (
             "requirements",
@@ -135,7 +137,8 @@ def test_a_value_gets_its_type(desk, key, text, value):
         ("image", "{{ image }}", "templates ({{ }}) are not evaluated here"),
         ("shm_size", "8g # half", "a comment can't stand behind a value here"),
         ("notify", "mail", "notify is not supported by this version of orch"),
-        ("dockerfile", "Dockerfile", "dockerfile is not supported by this version of orch"),
+        ("image", "tf@sha256:12ab", "expected sha256: and 64 hex digits, got 'sha256:12ab'"),
+        ("image", "sha256:12ab", "expected sha256: and 64 hex digits"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_told_with_line_and_key(desk, key, text, complaint):

@@ -1,13 +1,15 @@
 """What a deploy would do: each setting changed alone, and all that a host may hold already."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, old_name
+from orchestrator.container.plan import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, Plan, old_name
 from orchestrator.container.refusals import check_engine
+from orchestrator.container.source import read_source
 from orchestrator.container.telling import plan_lines
 from orchestrator.errors import Busy, ConfigError, HostError, NotPermitted, Refused
 from orchestrator.facts.docker import Container, Image, Trouble
@@ -87,6 +89,34 @@ def test_each_setting_changed_alone_is_one_line(settings: dict[str, Any], line: 
 def test_each_input_changed_alone_is_one_line(old: Inputs, new: Inputs, line: str) -> None:
     found = plan(host(), deployed(running(host(), inputs=old)), new)
     assert [str(change) for change in found.changes] == [line]
+
+
+def test_a_changed_dockerfile_or_context_is_one_line_each(tmp_path: Path) -> None:
+    for name in ("Dockerfile", "a", "b"):
+        (tmp_path / name).write_text("FROM x\n")
+    wanted = host(dockerfile=str(tmp_path / "Dockerfile"))
+    was = Inputs(source=read_source(wanted))
+    known = deployed(running(wanted, inputs=was))
+    assert plan(wanted, known, was).unchanged
+    (tmp_path / "Dockerfile").write_text("FROM y\n")
+    assert changes(plan(wanted, known, Inputs(source=read_source(wanted)))) == ["build: Dockerfile changed"]
+    (tmp_path / "a").write_text("2")
+    (tmp_path / "b").write_text("2")
+    now = Inputs(source=read_source(wanted))
+    both = ["build: Dockerfile changed", "build: 2 files of the build context changed: a, b"]
+    assert changes(plan(wanted, known, now)) == both
+    to_it = plan(wanted, deployed(running(host())), now)
+    assert changes(to_it) == [f"image {BASE} -> ./Dockerfile"]
+    assert (to_it.pull, to_it.build_base) == (False, True)
+    source = now.source
+    assert source
+    base = Image("sha256:bb", "amd64", {"orch.source": source.digest})
+    there = replace(facts(), docker=replace(facts().docker, images={source.tag(IDENTITY): base}))
+    assert (plan(wanted, there, now).build_base, plan(wanted, there, now).build) == (False, True)
+
+
+def changes(found: Plan) -> list[str]:
+    return [str(change) for change in found.changes]
 
 
 def test_what_the_host_changed_is_told_too() -> None:

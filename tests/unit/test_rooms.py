@@ -23,7 +23,7 @@ MAY = {
     "hosts": LEAVES | {"inventory"},
     "facts": LEAVES | {"render", "hosts.command", "hosts.base"},
     "doctor": LEAVES | {"facts", "hosts", "inventory", "container"},
-    "container": LEAVES | {"facts", "render", "hosts", "inventory"},
+    "container": LEAVES | {"facts", "render", "hosts", "inventory", "files.archive"},
     "files": LEAVES | {"render", "hosts"},
     "run": LEAVES | {"facts", "render", "hosts", "inventory", "container", "files"},
     "logs": LEAVES | {"render", "hosts", "run"},
