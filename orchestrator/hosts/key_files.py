@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
+import stat
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +37,8 @@ def load_key(path: str) -> Any:
         raise BadKey("is a public key")
     if data.startswith(b"PuTTY-User-Key-File"):
         raise BadKey("is a PuTTY key: convert it with puttygen KEY -O private-openssh -o NEW")
+    if b"PRIVATE KEY-----" in data[:100] and (why := too_open(path)):
+        raise BadKey(why)
     public = public_part(data)
     if public and public.kind not in SIGNS:
         raise BadKey(f"is a {public.kind} key, which needs the ssh program's own login")
@@ -44,6 +48,16 @@ def load_key(path: str) -> Any:
         raise BadKey("needs a passphrase", locked=True) from error
     except Exception as error:  # each key format fails with an error of its own
         raise BadKey("is no private key, or of a kind that can't be read") from error
+
+
+def too_open(path: str) -> str | None:
+    """Say why ssh would not use a private key of ours that others may read; None where it would."""
+    found = os.stat(path)
+    if found.st_uid != os.getuid() or not found.st_mode & 0o077:  # ssh asks no more of another's file
+        return None
+    return (
+        f"may be read by others (mode {stat.S_IMODE(found.st_mode):04o}), so ssh refuses it: chmod 600 {path}"
+    )
 
 
 def read_key(path: str) -> bytes:
