@@ -62,7 +62,7 @@ def command(
     if dry_run or not todo:
         return app.close(outcomes)
     ask(app, yes, "a deploy changes things")
-    done = _carry_out(app, todo)
+    done = _carry_out(app, [o.value for o in outcomes if o.value])
     ready = next((o.host.name for o in done if o.value), None)
     if ready:
         app.say(f"next:   orch train --hosts {ready} -- python3 train.py      orch ssh {ready}")
@@ -97,11 +97,15 @@ def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool)
                 click.echo(f"\n---- {deploy.host.name}: {name}\n{text.rstrip()}")
 
 
-def _carry_out(app: App, todo: Sequence[Deploy]) -> list[Outcome[Ready]]:
-    """Do all of them at once, each with its lines of progress, and its outcome as it comes."""
+def _carry_out(app: App, deploys: Sequence[Deploy]) -> list[Outcome[Ready]]:
+    """Do all that is to do at once, each with its lines of progress, and its outcome as it comes."""
     from orchestrator.cli.ending import end_runs
     from orchestrator.cli.stages import stages
+    from orchestrator.container.sharing import share_packages
 
+    todo, holders = share_packages(deploys)
+    there = {d.host.name: d for d in holders}
+    app.each([d.host for d in holders], lambda m: there[m.host.name].give_packages(m))
     by_name = {d.host.name: d for d in todo}
     began = time.monotonic()
 

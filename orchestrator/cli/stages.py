@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import threading
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.cli.app import App
+from orchestrator.cli.waiting import WAITING, can_redraw
 
 if TYPE_CHECKING:
     from orchestrator.container.steps import Steps
@@ -104,7 +104,7 @@ class Stages:
 @contextmanager
 def stages(app: App) -> Iterator[Stages]:
     """Show how far the hosts of the block are."""
-    live = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown") and not app.verbose
+    live = can_redraw() and not app.verbose
     shown, over = Stages(app, sys.stderr if live else None), threading.Event()
     if not live:
         yield shown
@@ -115,11 +115,12 @@ def stages(app: App) -> Iterator[Stages]:
             shown.draw()
 
     drawing = threading.Thread(target=keep_drawing, daemon=True)
-    drawing.start()
-    try:
-        yield shown
-    finally:
-        over.set()
-        drawing.join()
-        with shown.aside():
-            pass
+    with WAITING.hidden():
+        drawing.start()
+        try:
+            yield shown
+        finally:
+            over.set()
+            drawing.join()
+            with shown.aside():
+                pass

@@ -13,6 +13,7 @@ from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, caller
 from orchestrator.container.image import recipe, recipe_for
 from orchestrator.container.inputs import Inputs, read_inputs
+from orchestrator.container.pins import Pins
 from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
@@ -45,6 +46,7 @@ class DockerDeploy:
     plan: Plan
     engine: tuple[str, ...]
     replacing: bool = False
+    pins: Pins | None = None  # shared by the hosts that build the same
 
     @property
     def head(self) -> str:
@@ -95,11 +97,28 @@ class DockerDeploy:
             told(f"build {plan.recipe.base}")
             build_base(machine, plan, plan.recipe.source, self.identity, engine, told)
         if plan.build:
-            told(f"build {plan.tag}")
-            build(machine, plan, self.identity, engine, told)
+            self._build(machine, told)
         with turn(machine, plan.spec.place, undo_script(plan, engine)):
             self._check_still_true(machine)
             return self._tidy(machine) if plan.action == KEEP else self._start(machine, told)
+
+    def _build(self, machine: Machine, told: Told) -> None:
+        plan = self.plan
+        told(f"build {plan.tag}")
+        if not self.pins:
+            build(machine, plan, self.identity, self.engine, told)
+            return
+        with self.pins.known(lambda: told("wait for the packages that another host gets")) as known:
+            if known:
+                told(f"build {plan.tag} with the packages of another host")
+            build(machine, plan, self.identity, self.engine, told, known or ())
+            if known is None:
+                self.give_packages(machine)
+
+    def give_packages(self, machine: Machine) -> None:
+        """Tell the other hosts which packages the image that is here holds."""
+        if self.pins:
+            self.pins.give(look_at(machine, self.plan, self.engine).packages)
 
     def _check_still_true(self, machine: Machine) -> None:
         """Plan anew: a person may have thought for long, or a build taken long. Raises Busy."""

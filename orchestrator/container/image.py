@@ -36,6 +36,11 @@ class Recipe:
     source: Source | None = None  # what `base` itself is built of
 
     @property
+    def resolves(self) -> bool:
+        """Whether pip chooses versions for it, which another day may be others."""
+        return "requirements.txt" in self.files
+
+    @property
     def digest(self) -> str:
         """The recipe's identity: label orch.recipe."""
         return digest(self.base, *(text for pair in sorted(self.files.items()) for text in pair))

@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 from orchestrator.container.engine import Environment
+from orchestrator.container.image import recipe
+from orchestrator.container.inputs import Inputs
 from orchestrator.errors import Unreachable
 from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine, text_of
+from orchestrator.inventory import Settings
 from tests.cli.calling import call
 from tests.unit.test_environment import CONTAINER
 
@@ -158,6 +161,42 @@ def test_a_start_that_fails_says_the_cause_and_the_last_lines(project: Path) -> 
     called = call(project, "deploy", "--yes", "gpu01", prepare=prepare)
     assert called.status == 1
     assert "  | one\n  | two\norch: gpu01: Docker can't give GPUs to containers here" in called.err
+
+
+def pins_of(machine: FakeMachine) -> bytes | None:
+    """The versions that a build was given; None where nothing was built."""
+    built = [s for s, asked in zip(machine.streams, machine.streamed, strict=True) if asked.name == "build"]  # type: ignore[union-attr]
+    if not built:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(bytes(built[0].written).split(b"\n", 1)[1])) as archive:
+        pins = archive.extractfile("pins.txt")
+        assert pins
+        return pins.read()
+
+
+def test_two_hosts_of_one_deploy_get_the_same_packages(project: Path) -> None:
+    inventory = "gpu01\ngpu02\n[all:vars]\nperson=ana\nproject=mnist\nrequirements=six\n"
+    (project / "hosts.ini").write_text(inventory)
+    called = call(project, "deploy", "--yes", "gpu01,gpu02", prepare=answers(f"{DOCKER}\n{BASE}"))
+    assert called.status == 0
+    assert sorted(map(pins_of, called.machines.values())) == [b"", b"numpy==1.23.5\n"]
+
+
+def test_a_host_that_has_the_image_gives_its_packages(project: Path) -> None:
+    inventory = "gpu01\ngpu02\n[all:vars]\nperson=ana\nproject=mnist\nrequirements=six\n"
+    (project / "hosts.ini").write_text(inventory)
+    wanted = recipe("tensorflow/tensorflow:2.9.3", Settings(), Inputs(requirements=("six",)))
+    tag = f"orch/ana-mnist:{wanted.digest[:12]}"
+    image = json.dumps({"id": "sha256:cc", "arch": "amd64", "labels": {"orch.recipe": wanted.digest}})
+
+    def prepare(machine: FakeMachine) -> None:
+        there = f"\nimage\t{tag}\t{image}" if machine.host.name == "gpu02" else ""
+        answers(f"{DOCKER}\n{BASE}{there}")(machine)
+
+    called = call(project, "deploy", "--yes", "gpu01,gpu02", prepare=prepare)
+    assert called.status == 0
+    assert f"use      {tag} (there already)" in called.err
+    assert [pins_of(m) for m in called.machines.values()] == [b"numpy==1.23.5\n", None]
 
 
 def with_dockerfile(project: Path, text: str = "FROM debian:12\nCOPY a /a\nRUN false\n") -> Path:
