@@ -78,23 +78,27 @@ def _row(deploy: Deploy) -> dict[str, Any]:
 
 def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool) -> None:
     """Print what would be done, and what is there and stays."""
-    from orchestrator.container.telling import unchanged_line
+    from orchestrator.cli.folding import grouped, with_names
 
     say: Callable[[str], None] = click.echo if dry_run else app.say
-    for outcome in outcomes:
-        deploy = outcome.value
-        if not deploy:
-            continue
-        environment = deploy.unchanged
-        if environment:
-            click.echo(unchanged_line(deploy.host.name, environment))
-        else:
-            say(deploy.head)
-            for line in deploy.lines:
-                say(line)
-        if dry_run and app.verbose:
-            for name, text in deploy.rendered:
-                click.echo(f"\n---- {deploy.host.name}: {name}\n{text.rstrip()}")
+    told = [(o.host.name, _lines(o.value, files=dry_run and app.verbose > 0)) for o in outcomes if o.value]
+    unchanged = {o.host.name for o in outcomes if o.value and o.value.unchanged}
+    for group in grouped(told, lambda pair: pair[1]):
+        hosts = [host for host, _ in group]
+        for line in group[0][1]:
+            (click.echo if hosts[0] in unchanged else say)(with_names(line, hosts))
+
+
+def _lines(deploy: Deploy, *, files: bool) -> tuple[str, ...]:
+    """Return what is told of one host, with its name left open."""
+    from orchestrator.cli.folding import without_name
+    from orchestrator.container.telling import unchanged_line
+
+    host, there = deploy.host.name, deploy.unchanged
+    lines = [unchanged_line(host, there)] if there else [deploy.head, *deploy.lines]
+    if files:
+        lines += [f"\n---- {host}: {name}\n{text.rstrip()}" for name, text in deploy.rendered]
+    return tuple(without_name(line, host) for line in lines)
 
 
 def _carry_out(app: App, deploys: Sequence[Deploy]) -> list[Outcome[Ready]]:

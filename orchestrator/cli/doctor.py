@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
+from orchestrator.cli.folding import named
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.table import wrapped
 from orchestrator.errors import FAILED, OK, OrchError
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], as_json:
             click.echo(line)
         well = [d.host for d in diagnoses if d.well]
         if well:
-            app.say(f"next:   orch deploy --hosts {','.join(well)}")
+            app.say(f"next:   orch deploy --hosts {named(well)}")
     return code
 
 
@@ -93,12 +95,14 @@ def _own_container(app: App, host: Host) -> str | None:
 
 def listing(diagnoses: Sequence[Diagnosis], *, everything: bool) -> list[str]:
     """Return the lines for people; hosts of which the same is said stand together."""
+    from orchestrator.inventory.folded import folded
+
     blocks: dict[tuple[str, ...], list[str]] = {}
     for diagnosis in diagnoses:
         blocks.setdefault(tuple(_block(diagnosis, everything)), []).append(diagnosis.host)
     lines = []
     for (first, *rest), hosts in blocks.items():
-        lines += [f"{click.style(', '.join(hosts), bold=True)}   {first}", *rest]
+        lines += [f"{click.style(folded(hosts), bold=True)}   {first}", *rest]
     return lines
 
 
@@ -111,9 +115,9 @@ def _block(diagnosis: Diagnosis, everything: bool) -> list[str]:
     for check in shown:
         level = check.level.value
         mark = click.style(f"{level.upper() if level == 'fail' else level:4}", fg=_COLOURS[level])
-        lines.append(f"  {mark}  {check.name:{width}}   {check.message}")
+        lines.append(f"  {mark}  {check.name:{width}}   {wrapped(check.message, width + 11)}")
         if check.hint and level in ("fail", "warn"):
-            lines.append(f"  {'':4}  {'':{width}}   -> {check.hint}")
+            lines.append(f"  {'':4}  {'':{width}}   -> {wrapped(check.hint, width + 14)}")
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +33,12 @@ def without_name(text: str | None, host: str) -> str:
 
 def with_names(text: str, hosts: Sequence[str]) -> str:
     """Put the folded names of hosts where `without_name` took one away."""
-    return text.replace(_NAME, folded(hosts))
+    return text.replace(f"--hosts {_NAME}", f"--hosts {named(hosts)}").replace(_NAME, folded(hosts))
+
+
+def named(hosts: Sequence[str]) -> str:
+    """Return hosts as a word for a shell."""
+    return shlex.quote(folded(hosts))
 
 
 def folded_errors(outcomes: Iterable[Outcome[Any]]) -> list[OrchError]:

@@ -13,7 +13,7 @@ import click
 
 from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
 from orchestrator.cli.listing import print_json
-from orchestrator.cli.table import fit
+from orchestrator.cli.table import fit, padded, width
 from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED
 
@@ -126,15 +126,30 @@ def lines(found: Sequence[HostGpus]) -> list[str]:
 
     rows = {host.host: [row(gpu) for gpu in host.report.gpus] for host in found if host.report}
     layout = _Layout([r for many in rows.values() for r in many])
-    name = max((len(host.host) for host in found), default=0)
+    heads = _heads([(host.host, title(host), not rows.get(host.host)) for host in found])
+    name = max((width(names) for names, _ in heads.values()), default=0)
     listing = []
     for host in found:
-        listing.append(f"{host.host:{name}}   {title(host)}")
+        if host.host in heads:
+            names, words = heads[host.host]
+            listing.append(f"{padded(names, name)}   {words}")
         listing += map(layout.line, rows.get(host.host, ()))
         listing += [
             f"  warning: {w.removeprefix('WARNING: ')}" for w in (host.report.warnings if host.report else ())
         ]
     return fit(listing)
+
+
+def _heads(titles: Sequence[tuple[str, str, bool]]) -> dict[str, tuple[str, str]]:
+    """Return by first host the names and words of each line; hosts alone with the same words have one."""
+    from orchestrator.cli.folding import grouped, with_names, without_name
+    from orchestrator.inventory.folded import folded
+
+    heads = {}
+    for group in grouped(titles, lambda t: without_name(t[1], t[0]) if t[2] else t[0]):
+        hosts = [host for host, _, _ in group]
+        heads[hosts[0]] = folded(hosts), with_names(without_name(group[0][1], hosts[0]), hosts)
+    return heads
 
 
 class _Layout:

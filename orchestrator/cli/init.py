@@ -107,13 +107,14 @@ def _ssh_names(config: Path) -> list[str]:
 
 def _prove(app: App, hosts: Sequence[Host]) -> int:
     from orchestrator.cli.doctor import examine, listing
+    from orchestrator.cli.folding import named
 
     diagnoses, code = examine(app, hosts)
     for line in listing(diagnoses, everything=app.verbose > 0):
         click.echo(line)
-    well = ",".join(d.host for d in diagnoses if d.well)
+    well = [d.host for d in diagnoses if d.well]
     if well:
-        app.say(f"next:   orch deploy --hosts {well}      orch gpu-status")
+        app.say(f"next:   orch deploy --hosts {named(well)}      orch gpu-status")
     return code
 
 

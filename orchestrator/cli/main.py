@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from orchestrator import __version__
-from orchestrator.cli import tracing
+from orchestrator.cli import colour, tracing
 from orchestrator.errors import FAILED, INTERRUPTED, OK, OrchError
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def run(argv: list[str], app: App | None = None) -> int:
 
 def _run(argv: list[str], app: App | None) -> int:
     try:
-        outcome = cli.main(argv, prog_name="orch", obj=app, standalone_mode=False)
+        outcome = cli.main(
+            argv, prog_name="orch", obj=app, standalone_mode=False, color=colour.wanted(os.environ)
+        )
         sys.stdout.flush()
         return outcome if isinstance(outcome, int) else OK
     except OrchError as error:

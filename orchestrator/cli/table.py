@@ -1,19 +1,36 @@
-"""Aligned columns, as quiet as `ps` prints them."""
+"""Aligned columns, as quiet as `ps` prints them, and lines that keep to the terminal's width."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
+import unicodedata
 from collections.abc import Iterable, Sequence
+
+_NARROWEST = 20
+"""Columns that a wrapped text needs to be worth it."""
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return lines of left-aligned columns, two blanks apart; on a terminal the last one is cut to fit."""
     everything = [head, *rows]
-    widths = [max(len(row[i]) for row in everything) for i in range(len(head))]
+    widths = [max(width(row[i]) for row in everything) for i in range(len(head))]
     return fit(
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in everything
+        "  ".join(padded(cell, w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in everything
     )
+
+
+def width(text: str) -> int:
+    """Return how many columns a text takes: East Asian characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def padded(text: str, columns: int) -> str:
+    """Return a text with blanks up to so many columns."""
+    return text + " " * (columns - width(text))
 
 
 def fit(lines: Iterable[str]) -> list[str]:
@@ -23,5 +40,18 @@ def fit(lines: Iterable[str]) -> list[str]:
 
 def cut(line: str) -> str:
     """Return a line that fits the terminal's width."""
-    width = shutil.get_terminal_size().columns
-    return line if len(line) <= width else line[: width - 1] + "~"
+    room = shutil.get_terminal_size().columns
+    if width(line) <= room:
+        return line
+    while line and width(line) >= room:
+        line = line[: min(len(line) - 1, room)]
+    return line + "~"
+
+
+def wrapped(text: str, indent: int) -> str:
+    """Return a text that begins at a column and goes on there; on a terminal that has the room for it."""
+    room = shutil.get_terminal_size().columns - indent
+    if not sys.stdout.isatty() or room < _NARROWEST:
+        return text
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * indent).join(lines)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import colour
 from orchestrator.cli.app import App, host_options, pass_app
 from orchestrator.errors import INTERRUPTED, OK, LostConnection, OrchError
 
@@ -90,7 +91,7 @@ class Screen:
         from orchestrator.logs.view import prefixes
 
         self._raw, self._terminal = raw, sys.stdout.isatty()
-        self._prefixes = prefixes(hosts, colour=self._terminal and "NO_COLOR" not in os.environ)
+        self._prefixes = prefixes(hosts, colour=colour.shown(sys.stdout, os.environ))
         self._views: dict[str, View] = {}
         self._last = b""
 

@@ -31,8 +31,12 @@ def call(
     prepare: Callable[[FakeMachine], None] = lambda machine: None,
     failing: Mapping[str, Exception] = {},
     environ: Mapping[str, str] = {},
+    terminal: bool = False,
 ) -> Called:
-    """Run `orch WORDS` in `cwd`; `prepare` gives each machine its answers, `failing` hosts are away."""
+    """Run `orch WORDS` in `cwd`; `prepare` gives each machine its answers, `failing` hosts are away.
+
+    `terminal`: stdout is one.
+    """
     machines: dict[str, FakeMachine] = {}
 
     def connect(host: Host) -> FakeMachine:
@@ -45,10 +49,21 @@ def call(
 
     own = {"HOME": str(cwd), "XDG_CACHE_HOME": str(cwd / "cache"), "XDG_CONFIG_HOME": str(cwd / "config")}
     masking._hidden.clear()  # of other tests: a process is one call
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    out, err = _Stream(terminal), _Stream(False)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run(list(words), app=App(connect=connect, environ={**own, **environ}, cwd=cwd))
     return Called(status, _text(out), _text(err), machines)
+
+
+class _Stream(io.TextIOWrapper):
+    """Where a call writes to, a terminal or not."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__(io.BytesIO(), "utf-8", write_through=True)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
 
 
 def _text(stream: io.TextIOWrapper) -> str:

@@ -100,8 +100,8 @@ def test_same_hosts_stand_together_and_show_what_is_not_well(doctor: Run) -> Non
     hosts: dict[str, Answer] = {"a": well(), "b": broken, "c": well(), "d": broken}
     called = doctor(hosts)
     assert called.out.splitlines() == [
-        "a, c   ready",
-        "b, d   1 to fix",
+        "a,c   ready",
+        "b,d   1 to fix",
         "  FAIL  docker   docker is not installed",
         "                 -> Install Docker (https://docs.docker.com/engine/install), or set engine = venv.",
     ]

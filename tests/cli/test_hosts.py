@@ -130,7 +130,7 @@ def test_init_writes_both_files_and_proves_the_hosts(orch, tmp_path):
     text = (tmp_path / "hosts.ini").read_text()
     assert "\ngpu01\ngpu02\nbox.lab ansible_user=ana\n" in text
     assert "connection refused" in out
-    assert "gpu01, gpu02, box.lab" in out
+    assert "gpu01,gpu02,box.lab" in out
     code, out, _ = orch("hosts")
     assert [line.split()[0] for line in out.splitlines()] == ["NAME", "gpu01", "gpu02", "box.lab"]
 
