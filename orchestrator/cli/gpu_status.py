@@ -72,7 +72,7 @@ def _ask(machine: Machine) -> HostGpus:
     from orchestrator.facts.question import ask
     from orchestrator.gpus import DEADLINE, HostGpus
 
-    values = {"docker": machine.host.settings.engine_command}
+    values = {"docker": machine.host.settings.container_command}
     return HostGpus(machine.host.name, ask(machine, GPUS, values=values, deadline=DEADLINE).of(GPUS))
 
 

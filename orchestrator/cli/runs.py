@@ -54,10 +54,11 @@ def read_records(
 ) -> tuple[Record, ...]:
     """Read a host's records in one exec; see run.record.query for the filters."""
     from orchestrator.facts.question import ask
+    from orchestrator.hosts.command import Command
     from orchestrator.run.record import RUNS, query
 
     settings = machine.host.settings
-    engine = " ".join(settings.engine_command) or "docker" if settings.in_container else ""
+    engine = Command(settings.container_command).shell() if settings.in_container else ""
     values = query(settings.root, person=person, run=run, since=since, tail=tail, engine=engine)
     return ask(machine, RUNS, values=values).of(RUNS)
 

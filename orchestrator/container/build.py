@@ -14,8 +14,9 @@ from orchestrator.container.build_log import keep_log
 from orchestrator.container.causes import explain_failure
 from orchestrator.container.dockerfile import failure
 from orchestrator.container.identity import Identity
-from orchestrator.container.image import PACKAGES, named_base
+from orchestrator.container.image import PACKAGES, full_name, named_base
 from orchestrator.container.plan import Plan
+from orchestrator.container.run_command import keeping
 from orchestrator.container.source import Source
 from orchestrator.errors import ConfigError, LostConnection, OrchError
 from orchestrator.hosts.base import Machine, Stream
@@ -43,7 +44,8 @@ class Built:
 
 def pull(machine: Machine, plan: Plan, engine: Sequence[str], told: Told) -> None:
     """Bring the base image. Raises ConfigError (no such image), Busy (rate limit) or HostError."""
-    command = Script("pull", Command((*engine, "pull", plan.recipe.base)).shell() + " 2>&1")
+    name = full_name(plan.recipe.base) if plan.spec.engine == "podman" else plan.recipe.base
+    command = Script("pull", Command((*engine, "pull", name)).shell() + " 2>&1")
     with machine.stream(command) as stream:
         stream.close_stdin()
         follow(machine, stream, told, what="the pull", base=plan.recipe.base)
@@ -103,7 +105,7 @@ def build_base(
 
 
 def _values(engine: Sequence[str], args: Mapping[str, Secret], identity: Identity) -> dict[str, object]:
-    return {"engine": _keeping(engine, args), "args": sorted(args)}
+    return {"engine": keeping(engine, args), "args": sorted(args)}
 
 
 def _owner(identity: Identity) -> tuple[str, str]:
@@ -156,14 +158,8 @@ def environment_digest(base: str, plan: Plan, packages: Sequence[str]) -> str:
     of stands for it.
     """
     recipe = plan.recipe
-    return digest(recipe.source.digest if recipe.source else base, recipe.files["Dockerfile"], *packages)
-
-
-def _keeping(engine: Sequence[str], names: Mapping[str, Secret]) -> list[str]:
-    """Have sudo pass on what the engine shall read from its environment."""
-    if engine[0] == "sudo" and names:
-        return ["sudo", f"--preserve-env={','.join(sorted(names))}", *engine[1:]]
-    return list(engine)
+    name = recipe.source.digest if recipe.source else base.removeprefix("sha256:")  # podman has no prefix
+    return digest(name, recipe.files["Dockerfile"], *packages)
 
 
 def exports(args: Mapping[str, Secret]) -> bytes:

@@ -170,7 +170,7 @@ class DockerDeploy:
     def _environment(self, built: Built, started: Started, seen: Seen) -> Environment:
         plan, spec, identity = self.plan, self.plan.spec, self.identity
         return Environment(
-            engine="docker",
+            engine=spec.engine,
             command=self.engine,
             container=started.id,
             name=spec.name,
@@ -224,7 +224,7 @@ def look_and_plan(machine: Machine, identity: Identity, inputs: Inputs, *, repla
     spec = container_spec(host, identity, facts, inputs, wanted.digest)
     keys = (*machine.client_keys, *inputs.keys)
     plan = make_plan(host, identity, facts, spec, wanted, keys=keys, replace=replace)
-    return DockerDeploy(host, identity, inputs, facts, plan, host.settings.engine_command, replace)
+    return DockerDeploy(host, identity, inputs, facts, plan, host.settings.container_command, replace)
 
 
 def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
@@ -233,7 +233,7 @@ def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
     values = {
         "root": host.settings.root,
         "engine": host.settings.engine,
-        "docker": host.settings.engine_command,
+        "docker": host.settings.container_command,
         "images": _images(host, identity, inputs),
         "place": on_host(identity.place(host)).text,
         "volumes": [(v.source, on_host(v.source).text) for v in host.settings.volumes],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from orchestrator.container.identity import Identity, caller
 from orchestrator.container.plan import check_ours
-from orchestrator.container.refusals import check_place, engine_error
+from orchestrator.container.refusals import check_place, engine_error, engine_trouble
 from orchestrator.container.turn import turn
 from orchestrator.errors import Busy
 from orchestrator.facts.docker import DOCKER, Container, DockerReport
@@ -53,11 +53,12 @@ def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) 
     """Ask in one exec what there is. Raises Busy when a run lives and `replace` is not given."""
     host = machine.host
     place_word = on_host(identity.place(host)).text
-    values = {"docker": host.settings.engine_command, "place": place_word, "volumes": []}
+    values = {"docker": host.settings.container_command, "place": place_word, "volumes": []}
     answers = ask(machine, DOCKER, PLACE, values=values)
     docker, place = answers.of(DOCKER), answers.of(PLACE)
-    if docker.trouble and host.settings.in_container:
-        raise engine_error(host, docker.trouble, place.account)
+    trouble = engine_trouble(host, docker) if host.settings.in_container else None
+    if trouble:
+        raise engine_error(host, trouble, place.account)
     check_place(host, identity, place)
     containers = tuple(_ours(host, identity, docker))
     inside = (run for c in containers if c.running for run in place.inside(c.id))
@@ -101,7 +102,7 @@ def take_down(machine: Machine, identity: Identity, down: Down) -> None:
 def _take_down(machine: Machine, down: Down) -> None:
     text = render(
         "container/down.sh.j2",
-        engine=down.host.settings.engine_command,
+        engine=down.host.settings.container_command,
         place=down.place.path,
         containers=[c.id for c in down.containers],
         by=caller(),

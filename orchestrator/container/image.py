@@ -119,6 +119,14 @@ def build_values(settings: Settings) -> dict[str, Secret]:
     return {name: Secret(value) for name, value in wanted.items() if value}
 
 
+def full_name(image: str) -> str:
+    """Return an image's name with its registry, as Docker reads it: podman knows none for short names."""
+    first, slash, _ = image.partition("/")
+    if slash and (first == "localhost" or "." in first or ":" in first):
+        return image
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
+
+
 def index_has_password(settings: Settings) -> bool:
     """Whether the package index's address holds a password, which an image's history would show."""
     return bool(settings.pip_index and urlsplit(settings.pip_index).password)

@@ -7,7 +7,7 @@ from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.refusals import engine_error
 from orchestrator.container.start import answers
 from orchestrator.errors import HostError, OrchError, Refused
-from orchestrator.facts.docker import explain
+from orchestrator.facts.trouble import explain
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host
 from orchestrator.inventory import Host
@@ -53,7 +53,9 @@ def no_environment(host: Host, answer: str, why: str) -> OrchError:
             "nothing is deployed here", where=host.name, hint=f"First: orch deploy --hosts {host.name}"
         )
     if kind == "engine":
-        return engine_error(host, explain(words or "no answer within a minute"), host.user or "ACCOUNT")
+        return engine_error(
+            host, explain(words or "no answer within a minute", host.settings.engine), host.user or "ACCOUNT"
+        )
     if kind == "paused":
         return HostError(
             f"container {words} is paused", where=host.name, hint=f"On the host: docker unpause {words}"

@@ -7,25 +7,68 @@ import json
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.spec import Facts
 from orchestrator.errors import ConfigError, HostError, NotPermitted
-from orchestrator.facts.docker import Trouble
+from orchestrator.facts.docker import DockerReport
 from orchestrator.facts.place import PlaceReport
+from orchestrator.facts.trouble import Trouble, explain
 from orchestrator.inventory import Host
 
 OLDEST_DOCKER = (19, 3)
 """The first with `--gpus`, in client and server."""
 
+OLDEST_PODMAN = (4, 1)
+"""The first that gives devices by their CDI names."""
+
 
 def engine_error(host: Host, trouble: Trouble, account: str) -> HostError:
     """Return the error for an engine that `account` can't use."""
     kind = NotPermitted if trouble.kind == "denied" else HostError
-    return kind(trouble.text, where=host.name, hint=trouble.hint.replace("ACCOUNT", account))
+    return kind(trouble.text, where=host.name, hint=hint_for(host, trouble, account))
+
+
+def hint_for(host: Host, trouble: Trouble, account: str) -> str:
+    """Return what to do, with the account and the engine's command in it."""
+    engine = host.settings.container_command[-1]
+    return trouble.hint.replace("ACCOUNT", account).replace("ENGINE", f"/usr/bin/{engine}")
+
+
+def engine_trouble(host: Host, docker: DockerReport) -> Trouble | None:
+    """Return why the engine can't be used as the settings want it, or None."""
+    wanted = host.settings.engine if host.settings.in_container else docker.kind
+    if docker.client and docker.kind != wanted:
+        command = " ".join(host.settings.container_command)
+        return Trouble("other", f"{command} is {docker.kind} here", f"Set engine = {docker.kind}.")
+    if docker.trouble:
+        return docker.trouble
+    if docker.kind == "podman" and docker.subids == 0:
+        return explain("no subuid ranges", "podman")
+    return None
 
 
 def check_engine(host: Host, facts: Facts) -> None:
     """Raise HostError or NotPermitted when the engine can't be used, or is no place for this image."""
     docker = facts.docker
-    if docker.trouble:
-        raise engine_error(host, docker.trouble, facts.system.user)
+    trouble = engine_trouble(host, docker)
+    if trouble:
+        raise engine_error(host, trouble, facts.system.user)
+    _check_version(host, docker)
+    if docker.arch not in (None, "x86_64", "amd64") and not _own_base(host):
+        raise HostError(
+            f"TensorFlow's own images are for x86_64, this host is {docker.arch}",
+            where=host.name,
+            hint="Set `image` to one for it, or engine = venv.",
+        )
+
+
+def _check_version(host: Host, docker: DockerReport) -> None:
+    """Raise HostError when client or server can't give GPUs to a container."""
+    if docker.kind == "podman":
+        if _numbers(docker.client or "") < OLDEST_PODMAN:
+            raise HostError(
+                f"podman is {docker.client}, and 4.1 is the first that can give GPUs to a container",
+                where=host.name,
+                hint="Update podman there, or set engine = venv.",
+            )
+        return
     for what, version in (("client", docker.client), ("server", docker.server)):
         if version and _numbers(version) < OLDEST_DOCKER:
             raise HostError(
@@ -33,12 +76,6 @@ def check_engine(host: Host, facts: Facts) -> None:
                 where=host.name,
                 hint="Update Docker there, or set engine = venv.",
             )
-    if docker.arch not in (None, "x86_64", "amd64") and not _own_base(host):
-        raise HostError(
-            f"TensorFlow's own images are for x86_64, this host is {docker.arch}",
-            where=host.name,
-            hint="Set `image` to one for it, or engine = venv.",
-        )
 
 
 def _own_base(host: Host) -> bool:

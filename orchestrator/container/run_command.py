@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator import __version__
@@ -62,7 +62,7 @@ def run_command(plan: Plan, identity: Identity, engine: tuple[str, ...], env_dig
     words = [*engine, "run", "-d", "--init", "--name", spec.name, "--hostname", spec.hostname]
     words += ["--restart", "no", "--stop-timeout", str(STOP_SECONDS)]
     words += ["--tmpfs", "/run/orch", "--shm-size", spec.shm_size, *_limits(spec)]
-    words += [*_gpus(spec.gpus), "--network", spec.network, *_published(plan), *spec.options]
+    words += [*_gpus(spec), *_network(spec), *_published(plan), *spec.options]
     for mount in _mounts(spec):
         words += ["--mount", mount]
     for key, value in _labels(plan, identity, env_digest).items():
@@ -84,6 +84,14 @@ def environment_for(values: Mapping[str, str]) -> tuple[str, dict[str, Secret]]:
     return "".join(f"{name}={value}\n" for name, value in simple.items()), others
 
 
+def keeping(engine: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Have sudo pass on what the engine shall read from its environment."""
+    kept = ",".join(sorted(names))
+    if engine[0].rpartition("/")[2] == "sudo" and kept:
+        return (engine[0], f"--preserve-env={kept}", *engine[1:])
+    return tuple(engine)
+
+
 def _limits(spec: ContainerSpec) -> list[str]:
     words = []
     for flag, value in (("--memory", spec.memory), ("--cpus", spec.cpus)):
@@ -91,10 +99,19 @@ def _limits(spec: ContainerSpec) -> list[str]:
     return words
 
 
-def _gpus(wish: str) -> list[str]:
+def _gpus(spec: ContainerSpec) -> list[str]:
+    wish = spec.gpus
     if wish == "none":
         return []
+    if spec.engine == "podman":  # by their CDI names: `all`, an index or a UUID
+        names = map(str, range(int(wish))) if wish.isdecimal() else wish.split(",")
+        return [f"--device=nvidia.com/gpu={name}" for name in names]
     return ["--gpus", wish if wish == "all" or wish.isdecimal() else f'"device={wish}"']
+
+
+def _network(spec: ContainerSpec) -> list[str]:
+    """Name the network, but for podman's usual one: rootless, a bridge is another thing than that."""
+    return [] if spec.engine == "podman" and spec.network == "bridge" else ["--network", spec.network]
 
 
 def _published(plan: Plan) -> Iterator[str]:

@@ -82,6 +82,7 @@ class ContainerSpec:
     startup: str | None = None  # digest
     jupyter: bool = False
     options: tuple[str, ...] = ()  # what this host's engine needs besides
+    engine: str = "docker"  # docker | podman
 
     def text(self) -> str:
         """Return it as one line of JSON, for the label orch.spec."""
@@ -104,7 +105,7 @@ def container_spec(
         recipe=recipe,
         packages=inputs.requirements,
         apt_packages=settings.apt_packages,
-        user=login_user(settings, facts.system, facts.docker.security),
+        user=login_user(settings, facts.system, facts.docker),
         gpus=wanted_gpus(host, facts.gpus),
         shm_size=settings.shm_size,
         memory=settings.memory,
@@ -120,13 +121,18 @@ def container_spec(
         source=inputs.source.digests if inputs.source else {},
         startup=short_digest(inputs.startup) if inputs.startup is not None else None,
         jupyter=settings.jupyter,
-        options=_options(facts.docker.security, facts.system.selinux),
+        options=_options(facts.docker, facts.system.selinux),
+        engine=facts.docker.kind,
     )
 
 
-def login_user(settings: Settings, system: SystemReport, security: frozenset[str]) -> User:
-    """Return who logs in: the account's own uid, but never 0 unless that is the person's or asked for."""
-    if settings.container_user == "root" or "rootless" in security:
+def login_user(settings: Settings, system: SystemReport, docker: DockerReport) -> User:
+    """Return who logs in: the account's own uid, but never 0 unless that is the person's or asked for.
+
+    In rootless Docker uid 0 is the account; podman can keep the account's uid.
+    """
+    mapped = "rootless" in docker.security and docker.kind != "podman"
+    if settings.container_user == "root" or mapped:
         return User("root", 0, 0, "/root")
     if system.uid == 0:
         uid, gid, name = ORCH_UID, ORCH_UID, "orch"
@@ -193,9 +199,15 @@ def _volumes(host: Host, place: PlaceReport) -> tuple[str, ...]:
     )
 
 
-def _options(security: frozenset[str], selinux: str | None) -> tuple[str, ...]:
-    """Return what the engine's kind asks for: mounts can else not be written (userns) or read (SELinux)."""
-    found = ["--userns=host"] if "userns" in security else []
-    if "selinux" in security or selinux == "Enforcing":
+def _options(docker: DockerReport, selinux: str | None) -> tuple[str, ...]:
+    """Return what the engine's kind asks for: mounts can else not be written (userns) or read (SELinux).
+
+    Podman would make the account the container's first user, and pass on the account's proxies.
+    """
+    found = ["--userns=host"] if "userns" in docker.security else []
+    if docker.kind == "podman":
+        keeping = ("--userns=keep-id", "--user=0:0") if "rootless" in docker.security else ()
+        found += [*keeping, "--http-proxy=false"]
+    if "selinux" in docker.security or selinux == "Enforcing":
         found.append("--security-opt=label=disable")
     return tuple(found)

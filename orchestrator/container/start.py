@@ -10,7 +10,7 @@ from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.plan import BESIDE, REPLACE, Plan, old_name
-from orchestrator.container.run_command import LIMITS, ending, environment_for, run_command, setup
+from orchestrator.container.run_command import LIMITS, ending, environment_for, keeping, run_command, setup
 from orchestrator.container.turn import LOCK
 from orchestrator.errors import HostError
 from orchestrator.hosts.base import Machine
@@ -53,7 +53,7 @@ def start_script(
         folder=spec.digest[:12],
         files=[(name, base64.b64encode(data).decode()) for name, data in files.items()],
         keys="".join(f"{line}\n" for line in plan.keys),
-        run=run_command(plan, identity, engine, env_digest).shell(),
+        run=run_command(plan, identity, keeping(engine, exported), env_digest).shell(),
         limits=LIMITS,
         ending=ending(plan, exported).shell(),
         env_file=env_file,

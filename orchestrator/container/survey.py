@@ -24,6 +24,7 @@ class Survey(Protocol):
 
 SURVEYS: Mapping[str, Survey] = {
     "docker": survey_docker,
+    "podman": survey_docker,
     "venv": survey_venv,
     "host": survey_own,
 }

@@ -21,7 +21,7 @@ def head_line(host: str, facts: Facts) -> str:
     if facts.gpus.driver:
         words.append(f"driver {'.'.join(facts.gpus.driver.split('.')[:2])}")
     if facts.docker.server:
-        words.append(f"docker {'.'.join(facts.docker.server.split('.')[:2])}")
+        words.append(f"{facts.docker.kind} {'.'.join(facts.docker.server.split('.')[:2])}")
     if disk:
         words.append(f"{size(disk.free_mb * MEGABYTE)} free")
     return "   ".join(words)

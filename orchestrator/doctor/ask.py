@@ -19,7 +19,7 @@ from orchestrator.hosts.command import on_host
 def look(machine: Machine, container: str | None) -> Examined:
     """Ask a host. `container` is the name of the caller's own, which may hold the port it wants."""
     host, settings = machine.host, machine.host.settings
-    engine = settings.engine_command
+    engine = settings.container_command
     plain = f"tensorflow/tensorflow:{settings.tensorflow or TENSORFLOW}"
     values = {
         "root": settings.root,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.container.refusals import OLDEST_DOCKER
+from orchestrator.container.refusals import OLDEST_DOCKER, OLDEST_PODMAN, engine_trouble, hint_for
 from orchestrator.container.spec import SSH_PORT
 from orchestrator.doctor.check import Check, Examined, fail, ok, skip, version, warn
 from orchestrator.facts.disk import Disk
@@ -22,11 +22,13 @@ INODES = 100_000
 
 def checks(seen: Examined) -> Iterator[Check]:
     """Check the engine; where it can't be used, nothing more is asked of it."""
-    docker = seen.docker
-    if docker.trouble:
-        yield fail("docker", docker.trouble.text, docker.trouble.hint.replace("ACCOUNT", seen.system.user))
+    trouble = engine_trouble(seen.host, seen.docker)
+    if trouble:
+        name = seen.host.settings.engine
+        yield fail(name, trouble.text, hint_for(seen.host, trouble, seen.system.user))
         return
-    yield _versions(seen)
+    yield _podman(seen) if seen.docker.kind == "podman" else _versions(seen)
+    yield from _lingering(seen)
     yield from _room(seen)
     yield _image(seen)
     yield _ssh_port(seen)
@@ -44,6 +46,23 @@ def _versions(seen: Examined) -> Check:
     return ok("docker", said if client != server else f"{server}{kind}")
 
 
+def _podman(seen: Examined) -> Check:
+    said = f"{seen.docker.server}{' (rootless)' if 'rootless' in seen.docker.security else ''}"
+    if version(seen.docker.server) < OLDEST_PODMAN:
+        return fail("podman", f"{said}: 4.1 or newer is needed", "Update podman there.")
+    return ok("podman", said)
+
+
+def _lingering(seen: Examined) -> Iterator[Check]:
+    """Check that what runs under the account's own systemd outlives its last session."""
+    if "rootless" in seen.docker.security and seen.system.linger is False:
+        yield fail(
+            "sessions",
+            "systemd ends the containers of this account when its last session ends: a run would die",
+            f"As {seen.system.user} or root there: loginctl enable-linger {seen.system.user}.",
+        )
+
+
 def _has_image(seen: Examined) -> bool:
     return seen.image in seen.docker.images
 
@@ -53,12 +72,13 @@ def _room(seen: Examined) -> Iterator[Check]:
     if disk is None:
         yield skip("room", f"the room in {seen.docker.root or 'the data root'} is not known")
         return
+    name = seen.docker.kind
+    prune = f"{name} system prune"
     least, wished = (ROOM_MB, ROOM_WARN_MB) if _has_image(seen) else (IMAGE_ROOM_MB, IMAGE_ROOM_WARN_MB)
-    yield room(
-        "room", disk, least, wished, "docker system prune, or move Docker's data-root to a larger disk."
-    )
+    where = "Docker's data-root" if name == "docker" else "podman's graphroot (storage.conf)"
+    yield room("room", disk, least, wished, f"{prune}, or move {where} to a larger disk.")
     if disk.inodes_free is not None and disk.inodes_free < INODES:
-        hint = f"Delete files on the disk of {disk.path} (docker system prune)."
+        hint = f"Delete files on the disk of {disk.path} ({prune})."
         yield fail("inodes", f"{disk.inodes_free} left in {disk.path}: an image needs {INODES}", hint)
 
 
@@ -81,7 +101,8 @@ def _image(seen: Examined) -> Check:
         return skip("image", f"{seen.image} is not there, and its registry could not be asked{why}")
     if tag.found:
         return ok("image", f"{seen.image} can be pulled")
-    hint = f"Correct image or tensorflow{seen.set_in('image')}; if it is private: docker login there."
+    login = f"{seen.docker.kind} login"
+    hint = f"Correct image or tensorflow{seen.set_in('image')}; if it is private: {login} there."
     return fail("image", f"there is no {seen.image}: {tag.said[:120]}", hint)
 
 

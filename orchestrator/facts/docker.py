@@ -5,21 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.facts.disk import Disk, disks
 from orchestrator.facts.lines import Lines
 from orchestrator.facts.question import Fact, Section
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """Why the engine can't be used. `kind`: missing, denied, down, podman or other."""
-
-    kind: str
-    text: str
-    hint: str
+from orchestrator.facts.trouble import Trouble, explain, missing
 
 
 @dataclass(frozen=True)
@@ -55,13 +47,16 @@ class DockerReport:
     """What the engine of a host said. `trouble` None: it can be used."""
 
     trouble: Trouble | None = None
+    kind: str = "docker"  # docker | podman
     client: str | None = None
     server: str | None = None
     root: str | None = None
     disk: Disk | None = None  # of `root`
     arch: str | None = None
     security: frozenset[str] = frozenset()  # rootless, userns, selinux, seccomp, ...
+    subids: int | None = None  # rootless podman: how many ids a container can have besides the account's
     runtimes: frozenset[str] = frozenset()
+    cdi: tuple[str, ...] = ()  # files that tell engines of NVIDIA's devices
     containers: tuple[Container, ...] = ()
     holders: Mapping[int, str] = field(default_factory=dict)  # port of the host -> running container's name
     images: Mapping[str, Image] = field(default_factory=dict)  # by the reference that was asked for
@@ -77,18 +72,15 @@ def parse(section: Section) -> DockerReport:
     client = re.search(r"\d+(\.\d+)+", lines.text("client"))
     version = client.group() if client else None
     info = _info(lines)
-    trouble = _trouble(lines, info)
-    if trouble:
-        return DockerReport(trouble, version)
-    options = (str(o).split(",")[0].removeprefix("name=") for o in info.get("SecurityOptions") or ())
-    return DockerReport(
+    kind = "podman" if "podman" in lines.text("client") else "docker"
+    engine = _podman(info) if kind == "podman" else _docker(info)
+    if not engine.server:
+        return DockerReport(_trouble(lines, info, kind), kind, version)
+    return replace(
+        engine,
         client=version,
-        server=info.get("ServerVersion"),
-        root=info.get("DockerRootDir"),
         disk=next(iter(disks(lines)), None),
-        arch=info.get("Architecture"),
-        security=frozenset(options),
-        runtimes=frozenset(info.get("Runtimes") or ()),
+        cdi=tuple(lines.texts("cdi")),
         containers=tuple(_container(json.loads(t)) for t in lines.texts("container") if t.startswith("{")),
         holders=_holders(lines),
         images={
@@ -101,45 +93,50 @@ DOCKER: Fact[DockerReport] = Fact("docker", "facts/docker.sh.j2", parse)
 
 
 def _info(lines: Lines) -> dict[str, Any]:
-    found = next((t for t in lines.texts("info") if t.startswith("{")), "{}")
-    info: dict[str, Any] = json.loads(found)
+    """Return the JSON of `info`: on one line by Docker, on many by podman, with warnings around it."""
+    text = "\n".join(lines.texts("info"))
+    begin = re.search(r"^\{", text, re.MULTILINE)
+    if not begin:
+        return {}
+    info: dict[str, Any] = json.JSONDecoder().raw_decode(text, begin.start())[0]
     return info
 
 
-def _trouble(lines: Lines, info: Mapping[str, Any]) -> Trouble | None:
-    missing = lines.text("missing")
-    if missing:
-        return Trouble("missing", f"{missing} is not installed", _MISSING)
-    if "podman" in lines.text("client"):
-        return Trouble("podman", "docker is podman here", "Install Docker, or set engine = venv.")
-    if info.get("ServerVersion"):
-        return None
+def _docker(info: Mapping[str, Any]) -> DockerReport:
+    options = (str(o).split(",")[0].removeprefix("name=") for o in info.get("SecurityOptions") or ())
+    return DockerReport(
+        server=info.get("ServerVersion") or None,
+        root=info.get("DockerRootDir"),
+        arch=info.get("Architecture"),
+        security=frozenset(options),
+        runtimes=frozenset(info.get("Runtimes") or ()),
+    )
+
+
+def _podman(info: Mapping[str, Any]) -> DockerReport:
+    """Read what podman says of itself: it has no server, and does the work under the caller's own account."""
+    host, version = info.get("host") or {}, info.get("version") or {}
+    said = host.get("security") or {}
+    names = {"rootless": "rootless", "selinuxEnabled": "selinux", "seccompEnabled": "seccomp"}
+    rootless = bool(said.get("rootless"))
+    spans = (host.get("idMappings") or {}).get("uidmap") or ()
+    return DockerReport(
+        kind="podman",
+        server=version.get("Version"),
+        root=(info.get("store") or {}).get("graphRoot"),
+        arch=host.get("arch"),
+        security=frozenset(name for key, name in names.items() if said.get(key)),
+        subids=sum(int(s.get("size") or 0) for s in spans[1:]) if rootless else None,
+    )
+
+
+def _trouble(lines: Lines, info: Mapping[str, Any], kind: str) -> Trouble:
+    absent = lines.text("missing")
+    if absent:
+        return missing(absent)
     spoken = [t for t in lines.texts("info") if t.strip() and not t.startswith("{")]
     text = " ".join([*map(str, info.get("ServerErrors") or ()), *spoken]).strip()
-    return explain(text or f"docker info ended with {lines.text('status') or 'no answer'}")
-
-
-_MISSING = "Install Docker (https://docs.docker.com/engine/install), or set engine = venv."
-
-
-def explain(text: str) -> Trouble:
-    """Say what an engine that can't be used is missing. Texts: docker 19.03 to 28."""
-    low = text.lower()
-    if "permission denied" in low:
-        return Trouble(
-            "denied",
-            "Docker is there, but this account may not use it",
-            "As root there: usermod -aG docker ACCOUNT, then log in anew (or engine_command = sudo docker).",
-        )
-    if "cannot connect" in low or "daemon running" in low or "no such file" in low or "refused" in low:
-        return Trouble(
-            "down",
-            "the Docker daemon does not run",
-            "As root there: systemctl start docker (or set engine = venv).",
-        )
-    if "terminal is required" in low or "password is required" in low:
-        return Trouble("denied", "sudo asks for a password", "Allow docker in sudoers with NOPASSWD.")
-    return Trouble("other", f"Docker does not answer: {text.splitlines()[0][:200]}", "Try there: docker info")
+    return explain(text or f"{kind} info ended with {lines.text('status') or 'no answer'}", kind)
 
 
 def _container(found: Mapping[str, Any]) -> Container:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,7 +47,7 @@ class _Proc:
     user: str
     seconds: int
     name: str
-    cgroup: str
+    cgroup: str  # the line with a container's id, if any; of podman's monitor the id alone
     words: tuple[str, ...]
 
 
@@ -61,7 +61,7 @@ def describer(lines: Lines) -> Callable[[Mapping[str, str]], GpuProcess]:
         memory = nvidia_smi.number(row["used_memory"])
         proc = procs.get(pid)
         person, run_id = _supervisor(procs, pid)
-        container, owner = _container(proc, containers)
+        container, owner = _container(procs, pid, containers)
         return GpuProcess(
             pid=pid,
             memory_mb=None if memory is None else round(memory),
@@ -87,14 +87,15 @@ def _procs(lines: Lines) -> dict[int, _Proc]:
 
 
 def _container(
-    proc: _Proc | None, containers: Mapping[str, tuple[str, str]]
+    procs: Mapping[int, _Proc], pid: int, containers: Mapping[str, tuple[str, str]]
 ) -> tuple[str | None, str | None]:
     """Return the name (else the id) of a process's container, and the person on orch's label."""
-    found = _CONTAINER_ID.search(proc.cgroup) if proc else None
-    if not found:
-        return None, None
-    name, person = containers.get(found[0], (found[0][:12], ""))
-    return name, person or None
+    for proc in _upwards(procs, pid):
+        found = _CONTAINER_ID.search(proc.cgroup)
+        if found:
+            name, person = containers.get(found[0], (found[0][:12], ""))
+            return name, person or None
+    return None, None
 
 
 def _name(said: str, proc: _Proc | None) -> str:
@@ -106,11 +107,17 @@ def _name(said: str, proc: _Proc | None) -> str:
 
 def _supervisor(procs: Mapping[int, _Proc], pid: int) -> tuple[str | None, str | None]:
     """Walk up to the nearest supervisor and return its `--person` and `--run`."""
+    for proc in _upwards(procs, pid):
+        options = dict(pairwise(proc.words))
+        if options.get("--person") and options.get("--run"):
+            return options["--person"], options["--run"]
+    return None, None
+
+
+def _upwards(procs: Mapping[int, _Proc], pid: int) -> Iterator[_Proc]:
+    """Yield a process and its parents, the nearest first."""
     passed: set[int] = set()
     while pid in procs and pid not in passed:
         passed.add(pid)
-        options = dict(pairwise(procs[pid].words))
-        if options.get("--person") and options.get("--run"):
-            return options["--person"], options["--run"]
+        yield procs[pid]
         pid = procs[pid].parent
-    return None, None

@@ -26,8 +26,8 @@ class Settings:
     project: str | None = None
     person: str | None = None
     root: str = "~/.orch"
-    engine: str = "docker"  # docker | venv | host | apptainer | auto
-    engine_command: tuple[str, ...] = ("docker",)
+    engine: str = "docker"  # docker | podman | venv | host | apptainer | auto
+    engine_command: tuple[str, ...] = ()  # of a container engine; empty: its name
     activate: str | None = None  # a shell line before every command; not where a container keeps running
     python: str | None = None
     image: str | None = None  # None: tensorflow/tensorflow:<tensorflow>, -gpu where there is an NVIDIA GPU
@@ -69,6 +69,11 @@ class Settings:
     def in_container(self) -> bool:
         """Whether the engine keeps a container running that commands enter."""
         return self.engine in CONTAINER_ENGINES
+
+    @property
+    def container_command(self) -> tuple[str, ...]:
+        """How the container engine is called; Docker where the environment is in no container."""
+        return self.engine_command or (self.engine if self.in_container else "docker",)
 
 
 @dataclass(frozen=True)

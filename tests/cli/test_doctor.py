@@ -103,7 +103,7 @@ def test_same_hosts_stand_together_and_show_what_is_not_well(doctor: Run) -> Non
         "a,c   ready",
         "b,d   1 to fix",
         "  FAIL  docker   docker is not installed",
-        "                 -> Install Docker (https://docs.docker.com/engine/install), or set engine = venv.",
+        "                 -> Install Docker (https://docs.docker.com/engine/install), or engine = venv.",
     ]
     assert "next:   orch deploy --hosts a,c" in called.err
     assert called.status == 1

@@ -11,12 +11,13 @@ from orchestrator.doctor import Check, Examined, Level, diagnose, unreached
 from orchestrator.doctor.check import version
 from orchestrator.errors import NotPermitted, Unreachable
 from orchestrator.facts.disk import Disk
-from orchestrator.facts.docker import DockerReport, Image, Trouble
+from orchestrator.facts.docker import DockerReport, Image
 from orchestrator.facts.gpu import Gpu, GpuReport
 from orchestrator.facts.place import PlaceReport, Source
 from orchestrator.facts.question import Section
 from orchestrator.facts.system import Python, SystemReport
 from orchestrator.facts.tag import TAG, TagReport
+from orchestrator.facts.trouble import Trouble
 from orchestrator.inventory import Host, Settings
 
 PLAIN = "tensorflow/tensorflow:2.9.3"

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from orchestrator.facts.docker import DockerReport, explain, parse
+from orchestrator.facts.docker import DockerReport, parse
 from orchestrator.facts.question import Section
+from orchestrator.facts.trouble import explain
 
 INFO = {
     "DockerRootDir": "/var/lib/docker",
@@ -80,12 +81,42 @@ def test_containers_images_and_who_holds_a_port() -> None:
             "down",
         ),
         ("sudo: a password is required", "denied"),
+        ("sudo: no tty present and no askpass program specified", "denied"),
+        ("Sorry, user ana is not allowed to execute '/usr/bin/docker info' as root on gpu01.", "denied"),
+        ("sudo: docker: command not found", "missing"),
         ("something new\nand more", "other"),
     ],
 )
 def test_what_is_wrong_is_told_apart(text: str, kind: str) -> None:
     assert explain(text).kind == kind
     assert "\n" not in explain(text).text
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ('Error: cannot find newuidmap: exec: "newuidmap": executable file not found', "missing", "uidmap"),
+        ("cannot set up namespace using newuidmap: exit status 1", "denied", "--add-subuids"),
+        ('no subuid ranges found for user "ana" in /etc/subuid', "denied", "podman system migrate"),
+        ("user namespaces are not enabled in /proc/sys/user/max_user_namespaces", "denied", "sysctl"),
+        ('time="x" level=warning msg="y"\nError: the moon is full', "other", "podman info"),
+    ],
+)
+def test_what_podman_lacks_is_told_with_its_cure(text: str, kind: str, words: str) -> None:
+    trouble = explain(text, "podman")
+    assert trouble.kind == kind
+    assert words in trouble.hint
+    assert "level=" not in trouble.text
+
+
+def test_a_daemon_that_is_looked_for_elsewhere_is_named_with_its_address() -> None:
+    said = "Cannot connect to the Docker daemon at {}. Is the docker daemon running?"
+    usual = explain(said.format("unix:///var/run/docker.sock"))
+    other = explain(said.format("unix:///run/user/1001/docker.sock"))
+    assert usual.text == "the Docker daemon does not run"
+    assert other.text == "no Docker daemon answers at unix:///run/user/1001/docker.sock"
+    assert "DOCKER_HOST" in other.hint
+    assert "systemctl --user start docker" in other.hint
 
 
 def test_errors_stand_in_the_json_or_beside_it() -> None:
@@ -98,10 +129,39 @@ def test_errors_stand_in_the_json_or_beside_it() -> None:
     assert (beside.trouble.kind, inside.trouble.kind) == ("down", "denied")
 
 
-def test_no_docker_and_no_answer_and_podman() -> None:
+def test_no_docker_and_no_answer() -> None:
     kinds = []
     for text in ("missing\tdocker", "", "client\tpodman version 4.9.3\n"):
         trouble = parse(Section(text, 0)).trouble
         assert trouble
         kinds.append(trouble.kind)
-    assert kinds == ["missing", "other", "podman"]
+    assert kinds == ["missing", "other", "other"]
+
+
+PODMAN = {
+    "host": {
+        "arch": "amd64",
+        "security": {"rootless": True, "selinuxEnabled": False, "seccompEnabled": True},
+        "idMappings": {"uidmap": [{"host_id": 1001, "size": 1}, {"host_id": 100000, "size": 65536}]},
+    },
+    "store": {"graphRoot": "/home/ana/.local/share/containers/storage"},
+    "version": {"Version": "4.9.3"},
+}
+
+
+def podman(info: object) -> DockerReport:
+    text = 'time="x" level=warning msg="no shared mount"\n' + json.dumps(info, indent=2)
+    lines = ["client\tpodman version 4.9.3", "status\t0", *(f"info\t{line}" for line in text.splitlines())]
+    return parse(Section("\n".join([*lines, "cdi\t/etc/cdi/nvidia.yaml"]), 0))
+
+
+def test_podman_says_the_same_in_its_own_way() -> None:
+    found = podman(PODMAN)
+    assert found.trouble is None
+    assert (found.kind, found.client, found.server, found.arch) == ("podman", "4.9.3", "4.9.3", "amd64")
+    assert found.root == "/home/ana/.local/share/containers/storage"
+    assert found.security == {"rootless", "seccomp"}
+    assert found.subids == 65536
+    assert found.cdi == ("/etc/cdi/nvidia.yaml",)
+    rooted = podman({**PODMAN, "host": {"security": {"rootless": False}}})
+    assert (rooted.security, rooted.subids) == (frozenset(), None)

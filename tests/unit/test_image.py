@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.container.image import build_values, recipe
+from orchestrator.container.image import build_values, full_name, recipe
 from orchestrator.container.inputs import Inputs
 from orchestrator.inventory import Settings
 from orchestrator.render import render, source
@@ -216,3 +216,17 @@ def test_a_new_tensorflow_is_pinned_and_little_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_the_entrypoint_is_sh(shell: str) -> None:
     subprocess.run([shell, "-n"], input=render("container/entrypoint.sh.j2"), text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "full"),
+    [
+        ("python", "docker.io/library/python"),
+        ("tensorflow/tensorflow:2.9.3", "docker.io/tensorflow/tensorflow:2.9.3"),
+        ("nvcr.io/nvidia/tensorflow:22.06-tf2-py3", "nvcr.io/nvidia/tensorflow:22.06-tf2-py3"),
+        ("localhost/mine", "localhost/mine"),
+        ("registry:5000/mine", "registry:5000/mine"),
+    ],
+)
+def test_a_short_name_is_of_docker_hub(written: str, full: str) -> None:
+    assert full_name(written) == full

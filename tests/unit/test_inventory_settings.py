@@ -96,7 +96,7 @@ def test_a_value_gets_its_type(desk, key, text, value):
         ("root", "~", "expected an absolute path"),
         ("root", "~bob/orch", "expected an absolute path"),
         ("root", "/data/../etc", "expected a plain path"),
-        ("engine", "podman", "'podman' is not supported; expected docker or venv"),
+        ("engine", "singularity", "'singularity' is not supported; expected docker or podman or venv"),
         ("engine_command", '"docker', "a quote is not closed"),
         ("image", "tensor flow", "expected one word"),
         ("image", "--privileged", "expected one word"),

@@ -12,8 +12,9 @@ from orchestrator.container.refusals import check_engine
 from orchestrator.container.source import read_source
 from orchestrator.container.telling import plan_lines
 from orchestrator.errors import Busy, ConfigError, HostError, NotPermitted, Refused
-from orchestrator.facts.docker import Container, Image, Trouble
+from orchestrator.facts.docker import Container, Image
 from orchestrator.facts.place import LiveRun, Source
+from orchestrator.facts.trouble import Trouble
 from orchestrator.inventory import Volume
 
 from .deploys import BASE, IDENTITY, KEY, deployed, facts, gpus, host, plan, running, spec_of

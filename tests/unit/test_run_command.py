@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.run_command import ending, environment_for, run_command, setup
+from orchestrator.container.run_command import ending, environment_for, keeping, run_command, setup
 from orchestrator.container.start import start_script
 from orchestrator.facts.place import Source
 from orchestrator.inventory import Volume
@@ -56,6 +56,36 @@ def test_each_setting_has_its_words(settings: dict[str, Any], part: str) -> None
 def test_gpus(wish: str, part: str) -> None:
     line = words(facts(gpus=gpus(4)), gpus=wish)
     assert part in line if part else "--gpus" not in line
+
+
+@pytest.mark.parametrize(
+    ("wish", "part"),
+    [
+        ("all", "--device=nvidia.com/gpu=all"),
+        ("2", "--device=nvidia.com/gpu=0 --device=nvidia.com/gpu=1"),
+        ("0,GPU-3", "--device=nvidia.com/gpu=0 --device=nvidia.com/gpu=GPU-3"),
+    ],
+)
+def test_podman_gives_gpus_by_their_cdi_names(wish: str, part: str) -> None:
+    known = facts(gpus=gpus(4), docker__kind="podman", docker__security=frozenset({"rootless"}))
+    line = words(known, engine="podman", gpus=wish)
+    assert f"--shm-size 8g {part} --publish" in line
+    assert "--userns=keep-id --user=0:0 --http-proxy=false" in line
+    assert "--gpus" not in line
+    assert "--network host" in words(known, engine="podman", network="host")
+
+
+def test_sudo_passes_on_what_the_engine_reads_from_its_environment() -> None:
+    assert keeping(("docker",), ["A"]) == ("docker",)
+    assert keeping(("sudo", "-n", "docker"), []) == ("sudo", "-n", "docker")
+    kept = ("/usr/bin/sudo", "--preserve-env=A,B", "-n", "docker")
+    assert keeping(("/usr/bin/sudo", "-n", "docker"), ["B", "A"]) == kept
+    inputs = Inputs(env={"TWO": "one\ntwo"})
+    engine = ("sudo", "-n", "docker")
+    assert (
+        "sudo --preserve-env=TWO -n docker run "
+        in start_script(plan(host()), IDENTITY, inputs, engine, "e").text
+    )
 
 
 def test_the_hosts_network_publishes_nothing() -> None:

@@ -5,6 +5,7 @@ import pytest
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.spec import base_image, expected_gpus, login_user, wanted_gpus
 from orchestrator.errors import HostError
+from orchestrator.facts.docker import DockerReport
 from orchestrator.facts.gpu import Gpu, GpuReport
 from orchestrator.facts.place import Source
 from orchestrator.facts.system import SystemReport
@@ -13,6 +14,7 @@ from orchestrator.inventory import Settings, Volume
 from .deploys import facts, gpus, host, spec_of
 
 ANA = SystemReport(uid=1001, gid=1002, user="ana")
+PODMAN = DockerReport(kind="podman", client="4.9.3", server="4.9.3", security=frozenset({"rootless"}))
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,14 @@ ANA = SystemReport(uid=1001, gid=1002, user="ana")
 def test_who_logs_in(
     account: SystemReport, container_user: str | None, security: set[str], expected: tuple[object, ...]
 ) -> None:
-    user = login_user(Settings(container_user=container_user), account, frozenset(security))
+    engine = DockerReport(security=frozenset(security))
+    user = login_user(Settings(container_user=container_user), account, engine)
     assert (user.name, user.uid, user.gid, user.home) == expected
+
+
+def test_rootless_podman_keeps_the_accounts_uid() -> None:
+    user = login_user(Settings(), ANA, PODMAN)
+    assert (user.name, user.uid, user.gid) == ("ana", 1001, 1002)
 
 
 @pytest.mark.parametrize(
@@ -83,5 +91,7 @@ def test_what_the_engine_needs_besides() -> None:
         (facts(docker__security=frozenset({"userns"})), ("--userns=host",)),
         (facts(docker__security=frozenset({"selinux"})), ("--security-opt=label=disable",)),
         (facts(system__selinux="Enforcing"), ("--security-opt=label=disable",)),
+        (facts(docker=DockerReport(kind="podman")), ("--http-proxy=false",)),
+        (facts(docker=PODMAN), ("--userns=keep-id", "--user=0:0", "--http-proxy=false")),
     ):
         assert spec_of(host(), known, Inputs())[0].options == options
