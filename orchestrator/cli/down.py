@@ -51,4 +51,7 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: boo
     for result in done:
         if not result.error:
             click.echo(f"{result.host.name}   down; runs and data are in {todo[result.host.name].place.path}")
+    emptied = [r.host.name for r in done if not r.error and todo[r.host.name].containers]
+    if emptied:
+        app.say(f"next:   orch image prune {','.join(emptied)}      (the image stays on its disk until then)")
     return app.close([*(o for o in outcomes if o.host.name not in todo), *done])

@@ -17,6 +17,7 @@ from tests.cli.test_deploy import BASE, DOCKER, answers
 from tests.cli.test_doctor import Run, doctor, well  # noqa: F401
 from tests.cli.test_files import Lab, lab  # noqa: F401
 from tests.cli.test_gpu_status import smi, status  # noqa: F401
+from tests.cli.test_image import prepare as has_images
 from tests.cli.test_runs import has_runs
 from tests.cli.test_schedule import added, table  # noqa: F401
 
@@ -131,6 +132,11 @@ def test_deploy(project: Path) -> None:
     assert row["plan"][0].startswith("image      build")
     refused = call(project, "deploy", "--json", "gpu01")
     assert (refused.status, refused.err) == (2, "orch: --json prints a plan. Add --dry-run.\n")
+
+
+def test_image_ls(project: Path) -> None:
+    said = call(project, "image", "ls", "--json", "-A", prepare=has_images(), failing=GONE)
+    assert len(check("image ls", said.out, failures=1)) == 5
 
 
 def test_every_verb_with_json_has_its_section() -> None:

@@ -1,0 +1,141 @@
+"""orch image ls and prune on machines that only pretend."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.container.images import freed, own_images
+from orchestrator.facts.images import parse
+from orchestrator.facts.question import Section
+from orchestrator.hosts.fake import FakeMachine, text_of
+from tests.cli.calling import call
+from tests.cli.test_deploy import DOCKER
+
+BASE, SSHD, PIP, OTHER = "sha256:0base", "sha256:1sshd", "sha256:2pip", "sha256:3other"
+
+
+def image(name: str, layers: list[str], mega: int, person: str = "ana", **labels: str) -> dict[str, Any]:
+    whose = json.dumps({"person": person, "project": "mnist", "folder": "x:/y"})
+    known = {"orch.recipe": "1", "orch.image": whose} if name.startswith("orch/") and not labels else labels
+    return {
+        "id": f"sha256:id-{name}",
+        "tags": [name] if name else [],
+        "size": mega * 1_000_000,
+        "created": "2026-11-30T02:14:07.123456789Z",
+        "labels": known or None,
+        "layers": " ".join(layers),
+    }
+
+
+BUILT_FIRST = {"orch.source": "2", "orch.image": '{"person": "ana", "project": "mnist"}'}
+IMAGES = [
+    image("tf:1", [BASE], 1000),
+    image("", [BASE, SSHD], 1050),  # a step of the others
+    image("orch/ana-mnist:used", [BASE, SSHD], 1050),
+    image("orch/ana-mnist:idle", [BASE, SSHD, PIP], 1090),
+    image("orch/ana-mnist-base:1", [BASE, OTHER], 1007, **BUILT_FIRST),
+    image("orch/bob-mnist:1", [BASE, SSHD, OTHER], 1060, "bob"),
+    image("orch/old:1", [BASE, PIP], 2000, **{"orch.recipe": "1"}),
+]  # fmt: skip
+
+
+def answer(*images: dict[str, Any], **containers: str) -> str:
+    lines = [f"image\t{json.dumps(i)}" for i in images]
+    lines += [f"listed\t{i['id']}" for i in images if i["tags"]]
+    lines += [f'container\t{{"name": "/{n}", "image": "sha256:id-{i}"}}' for n, i in containers.items()]
+    return "\n".join(lines)
+
+
+FOUND = answer(*IMAGES, one="orch/ana-mnist:used", two="tf:1")
+
+
+def prepare(said: str = "") -> Callable[[FakeMachine], None]:
+    def give(machine: FakeMachine) -> None:
+        machine.answer_facts(docker=DOCKER, images=FOUND)
+        machine.answer("image rm", out=said)
+
+    return give
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "hosts.ini").write_text("gpu01\n[all:vars]\nperson=ana\nproject=mnist\n")
+    return tmp_path
+
+
+def listed(out: str) -> list[tuple[str, ...]]:
+    return [tuple(re.split(r"  +", line.strip())) for line in out.splitlines()]
+
+
+def test_ls_lists_ones_own_images_and_who_uses_them(project: Path) -> None:
+    called = call(project, "image", "ls", prepare=prepare())
+    head, *rows = listed(called.out)
+    assert head == ("IMAGE", "WHERE", "SIZE", "AGE", "WHO", "PROJECT", "USED BY")
+    assert [(r[0], r[2], r[4], r[-1]) for r in rows] == [
+        ("orch/ana-mnist-base:1", "1.0 GB", "ana", "-"),
+        ("orch/ana-mnist:idle", "1.1 GB", "ana", "-"),
+        ("orch/ana-mnist:used", "1.1 GB", "ana", "one"),
+    ]
+    everyone = listed(call(project, "image", "ls", "-A", prepare=prepare()).out)
+    assert [(r[0], r[4]) for r in everyone[-2:]] == [("orch/bob-mnist:1", "bob"), ("orch/old:1", "-")]
+    none = call(project, "image", "ls", prepare=lambda m: m.answer_facts(docker=DOCKER, images=""))
+    assert (none.status, none.err) == (0, "no images of yours (everybody's: orch image ls -A)\n")
+
+
+def test_prune_removes_ones_own_that_nobody_uses_and_says_what_it_frees(project: Path) -> None:
+    asked = call(project, "image", "prune", prepare=prepare())
+    assert (asked.status, len(asked.machines["gpu01"].ran)) == (2, 1)
+    assert asked.err.startswith("gpu01   frees about 47 MB\n")
+    called = call(project, "image", "prune", "--yes", prepare=prepare())
+    assert (called.status, called.out) == (0, "gpu01   removed 2 images, about 47 MB\n")
+    script = text_of(called.machines["gpu01"].ran[-1])
+    names = re.findall(r"^remove (\S+) \S+ (\S+)$", script, re.MULTILINE)
+    assert names == [
+        ("orch/ana-mnist:idle",) * 2,
+        ("orch/ana-mnist-base:1",) * 2,
+    ]  # what is on top goes first
+    assert "-f" not in script.split()
+
+
+def test_what_the_engine_keeps_is_said(project: Path) -> None:
+    kept = "kept orch/ana-mnist:idle: Error: conflict: container 12ab is using it\n"
+    called = call(project, "image", "prune", "--yes", prepare=prepare(kept))
+    assert (
+        "warning: gpu01: kept orch/ana-mnist:idle: Error: conflict: container 12ab is using it" in called.err
+    )
+    assert called.out == "gpu01   removed 1 image, about 7.0 MB\n"
+
+
+def test_nothing_to_remove_is_no_failure(project: Path) -> None:
+    called = call(project, "image", "prune", prepare=lambda m: m.answer_facts(docker=DOCKER, images=""))
+    assert (called.status, called.out) == (0, "gpu01   nothing to remove\n")
+
+
+def test_an_engine_that_cant_be_used_is_told(project: Path) -> None:
+    called = call(
+        project, "image", "ls", prepare=lambda m: m.answer_facts(docker="missing\tdocker", images="")
+    )
+    assert (called.status, "docker is not installed" in called.err) == (1, True)
+
+
+def test_what_is_built_on_an_image_needs_it() -> None:
+    mine = image("mine:1", [BASE, SSHD, PIP, OTHER], 2000)
+    text = answer(*IMAGES, mine, top="orch/bob-mnist:1", plain="mine:1")
+    found = own_images(parse(Section(text, 0)))
+    users = {own.name: own.containers for own in found.own}
+    assert users["orch/ana-mnist:used"] == ("plain", "top")
+    assert users["orch/ana-mnist:idle"] == ("plain",)
+
+
+def test_a_tag_of_ones_own_keeps_the_bytes() -> None:
+    kept = {**IMAGES[3], "tags": ["orch/ana-mnist:idle", "mine:1"]}
+    found = own_images(parse(Section(answer(IMAGES[0], kept), 0)))
+    assert freed(found, found.own) == 0
+    found = own_images(parse(Section(answer(IMAGES[0], IMAGES[2], IMAGES[3]), 0)))
+    assert freed(found, found.own) == 90_000_000
