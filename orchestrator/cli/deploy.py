@@ -92,10 +92,11 @@ def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool)
 def _lines(deploy: Deploy, *, files: bool) -> tuple[str, ...]:
     """Return what is told of one host, with its name left open."""
     from orchestrator.cli.folding import without_name
-    from orchestrator.container.telling import unchanged_line
+    from orchestrator.container.telling import plan_line, unchanged_line
 
     host, there = deploy.host.name, deploy.unchanged
-    lines = [unchanged_line(host, there)] if there else [deploy.head, *deploy.lines]
+    picked = [plan_line("engine", "auto", deploy.host.picked)] if deploy.host.picked else []
+    lines = [unchanged_line(host, there)] if there else [deploy.head, *picked, *deploy.lines]
     if files:
         lines += [f"\n---- {host}: {name}\n{text.rstrip()}" for name, text in deploy.rendered]
     return tuple(without_name(line, host) for line in lines)

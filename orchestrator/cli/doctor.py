@@ -15,6 +15,7 @@ from orchestrator.cli.table import wrapped
 from orchestrator.errors import FAILED, OK, OrchError
 
 if TYPE_CHECKING:
+    from orchestrator.container.identity import Identity
     from orchestrator.doctor import Check
     from orchestrator.hosts.base import Machine
     from orchestrator.inventory import Host
@@ -80,15 +81,15 @@ def _checks(app: App, machine: Machine) -> tuple[Check, ...]:
     from orchestrator.doctor import diagnose
     from orchestrator.doctor.ask import look
 
-    return diagnose(look(machine, _own_container(app, machine.host)))
+    return diagnose(look(machine, _identity(app, machine.host)))
 
 
-def _own_container(app: App, host: Host) -> str | None:
-    """Return the name of the caller's container; None where there is no project here."""
+def _identity(app: App, host: Host) -> Identity | None:
+    """Return whose and which project is meant; None where there is none here."""
     from orchestrator.container.identity import identity_of
 
     try:
-        return identity_of(host, app.cwd).container
+        return identity_of(host, app.cwd)
     except OrchError:
         return None
 

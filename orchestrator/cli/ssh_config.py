@@ -28,14 +28,15 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...]) -> int:
       orch ssh-config >> ~/.ssh/config
       ssh orch-mnist-gpu01
     """
-    from orchestrator.container.ssh_stanza import known_hosts_lines, stanza
+    from orchestrator.container.ssh_stanza import host_stanza, known_hosts_lines, stanza
     from orchestrator.inventory.find import config_folder
 
     outcomes = app.each(app.looked_at(hosts, exclude), lambda machine: _environment(app, machine))
     known_hosts = config_folder(app.environ) / "known_hosts"
     found = [(o.host, o.value) for o in outcomes if o.value]
     _pin(known_hosts, [line for host, env in found for line in known_hosts_lines(host, env)])
-    click.echo("\n".join(stanza(host, env, known_hosts) for host, env in found), nl=False)
+    stanzas = (stanza(h, e, known_hosts) if e.in_container else host_stanza(h, e) for h, e in found)
+    click.echo("\n".join(stanzas), nl=False)
     return app.close(outcomes)
 
 
@@ -43,13 +44,7 @@ def _environment(app: App, machine: Machine) -> Environment:
     from orchestrator.container.identity import identity_of
     from orchestrator.container.ready import environment_for
 
-    host = machine.host
-    environment = environment_for(machine, identity_of(host, app.cwd), ready=False)
-    if environment.port is None:
-        raise OrchError(
-            f"engine {environment.engine} has no sshd of its own", where=host.name, hint="Use the host's."
-        )
-    return environment
+    return environment_for(machine, identity_of(machine.host, app.cwd), ready=False)
 
 
 def _pin(path: Path, lines: list[str]) -> None:

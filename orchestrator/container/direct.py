@@ -74,7 +74,7 @@ class DirectDeploy(ABC):
 
     def _inside(self, seen: Seen) -> Mapping[str, Any]:
         """Fields of the record that are not the common ones."""
-        return {"home": seen.home, "dir": self.known.path, "workspace": f"{self.known.path}/workspace"}
+        return {"home": seen.home, "dir": self.known.path, "workspace": self._workspace}
 
     # What the verb sees
 
@@ -194,6 +194,7 @@ class DirectDeploy(ABC):
             "visible": self.known.visible,
             "prefix": "",
             "env": values,
+            "more": {},
             "run": (),
         }
         return render("container/enter.sh.j2", **{**common, **self._entering()})
@@ -238,13 +239,14 @@ class DirectDeploy(ABC):
 
     def _prove(self, machine: Machine, command: tuple[str, ...]) -> Seen:
         proof = Raw(f"<<'ORCH_PROOF'\n{source('container/proof.py')}ORCH_PROOF\n")
-        inside = self._inside_workspace
+        inside = self._workspace
         seen = look(machine, Command((*command, inside, "python3", "-", inside, proof)))
         check(seen, gpus=self.known.gpu_count, uid=self.known.system.uid, where=self.host.name)
         return seen
 
     @property
-    def _inside_workspace(self) -> str:
+    def _workspace(self) -> str:
+        """Where commands start, as they see it."""
         return self._path("workspace")
 
     def _environment(self, seen: Seen) -> Environment:

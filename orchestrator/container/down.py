@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orchestrator.container.identity import Identity, caller
 from orchestrator.container.plan import check_ours
 from orchestrator.container.refusals import check_place, engine_error, engine_trouble
+from orchestrator.container.settle import settle
 from orchestrator.container.turn import turn
 from orchestrator.errors import Busy
 from orchestrator.facts.docker import DOCKER, Container, DockerReport
@@ -51,6 +52,7 @@ class Down:
 
 def survey_down(machine: Machine, identity: Identity, *, replace: bool = False) -> Down:
     """Ask in one exec what there is. Raises Busy when a run lives and `replace` is not given."""
+    settle(machine, identity.place(machine.host))
     host = machine.host
     place_word = on_host(identity.place(host)).text
     values = {"docker": host.settings.container_command, "place": place_word, "volumes": []}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.container.apptainer_image import image_values
 from orchestrator.container.deploy import LOOK_DEADLINE
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
@@ -125,7 +126,7 @@ def look(
         "activate": host.settings.activate,
         "place": on_host(identity.place(host)).text,
         "volumes": [(v.source, on_host(v.source).text) for v in host.settings.volumes],
-        "extra_python": _extra_python(host),
+        "extra_python": extra_python(host),
         **own_values(host),
         **(more or {}),
     }
@@ -143,10 +144,11 @@ def own_values(host: Host) -> dict[str, Any]:
     """Return the values of the question `own`."""
     settings = host.settings
     python = settings.python if settings.engine == "host" and settings.python else "python3"
-    return {"activate": settings.activate, "own_python": on_host(python).text}
+    values = {"activate": settings.activate, "own_python": on_host(python).text}
+    return {**values, "engine": settings.engine, **image_values(host)}
 
 
-def _extra_python(host: Host) -> str | None:
+def extra_python(host: Host) -> str | None:
     """Return the Python that is looked at besides those that are found, as a shell word."""
     python = host.settings.python or ""
     return on_host(python).text if "/" in python else None

@@ -19,6 +19,8 @@ PROOF_DEADLINE = 300.0
 """Seconds for importing TensorFlow or PyTorch from a cold disk."""
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
 _BY_HAND = (
     "Packages that were installed by hand come before the image's: on the host, remove home/.local in the "
     "folder of the project (~/.orch/PERSON/PROJECT)."
@@ -73,7 +75,7 @@ def look(machine: Machine, command: Command) -> Seen:
     result = machine.run(Script("proof", command.shell(), asks=True), deadline=PROOF_DEADLINE)
     lines = [line for line in result.text.splitlines() if line.startswith("{")]
     if result.status or not lines:
-        said = result.err.decode("utf-8", "replace").strip()
+        said = _COLOUR.sub("", result.err.decode("utf-8", "replace")).strip()
         last = said.splitlines()[-1] if said else f"status {result.status}"
         by_hand = re.search(r'File "/[^"]*/\.local/lib/python', said)
         raise HostError(

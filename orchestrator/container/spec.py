@@ -114,7 +114,7 @@ def container_spec(
         ssh_port=settings.ssh_port,
         publish=settings.publish,
         cluster=_cluster(host),
-        volumes=_volumes(host, facts.place),
+        volumes=volumes_of(host, facts.place),
         place=facts.place.path,
         hostname=facts.place.machine,
         env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
@@ -192,7 +192,8 @@ def _cluster(host: Host) -> str | None:
     return f"{host.settings.cluster_address or '0.0.0.0'}:{ports}"
 
 
-def _volumes(host: Host, place: PlaceReport) -> tuple[str, ...]:
+def volumes_of(host: Host, place: PlaceReport) -> tuple[str, ...]:
+    """Return `source:target[:ro]` of each volume, its source absolute."""
     paths = {s.written: s.path for s in place.sources}
     return tuple(
         f"{paths.get(v.source, v.source)}:{v.target}{':ro' * v.read_only}" for v in host.settings.volumes

@@ -42,6 +42,14 @@ def stanza(host: Host, environment: Environment, known_hosts: Path) -> str:
     return "\n".join([*before, *lines]) + "\n"
 
 
+def host_stanza(host: Host, environment: Environment) -> str:
+    """Return what reaches the host, where no container with an sshd runs: its own name may do."""
+    name, own = _jump(host)
+    way = f"ssh {name}" if name else "this machine itself"
+    what = f"# project {environment.project} on {host.name}: engine {environment.engine} has no sshd: {way}"
+    return "\n".join([what, *own]).rstrip() + "\n"
+
+
 def _jump(host: Host) -> tuple[str | None, list[str]]:
     """Return what to jump through, and its own stanza where ~/.ssh/config alone can't know it."""
     if host.connection == "local":

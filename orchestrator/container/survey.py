@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from orchestrator.container.apptainer import survey_apptainer
 from orchestrator.container.deploy import Deploy
 from orchestrator.container.docker import survey_docker
 from orchestrator.container.identity import Identity, identity_of
 from orchestrator.container.own import survey_own
+from orchestrator.container.settle import settle
 from orchestrator.container.venv import survey_venv
 from orchestrator.hosts.base import Machine
 
@@ -27,8 +29,9 @@ SURVEYS: Mapping[str, Survey] = {
     "podman": survey_docker,
     "venv": survey_venv,
     "host": survey_own,
+    "apptainer": survey_apptainer,
 }
-"""By the setting `engine`."""
+"""By the setting `engine`, but for auto."""
 
 
 def survey(machine: Machine, folder: Path, environ: Mapping[str, str], *, replace: bool = False) -> Deploy:
@@ -36,5 +39,7 @@ def survey(machine: Machine, folder: Path, environ: Mapping[str, str], *, replac
 
     Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
     """
+    identity = identity_of(machine.host, folder)
+    settle(machine, identity.place(machine.host))
     plan = SURVEYS[machine.host.settings.engine]
-    return plan(machine, identity_of(machine.host, folder), environ, replace=replace)
+    return plan(machine, identity, environ, replace=replace)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from orchestrator.doctor import engine, gpu, machine, python
+from collections.abc import Callable, Iterable, Mapping
+
+from orchestrator.doctor import direct, engine, gpu, machine
 from orchestrator.doctor.check import Check, Examined, Level, fail, ok
 from orchestrator.errors import OrchError
 
 __all__ = ["Check", "Examined", "Level", "diagnose", "unreached"]
 
 
+_BY_ENGINE: Mapping[str, Callable[[Examined], Iterable[Check]]] = {
+    "venv": direct.venv_checks,
+    "host": direct.host_checks,
+    "apptainer": direct.apptainer_checks,
+}
+
+
 def diagnose(seen: Examined) -> tuple[Check, ...]:
     """Return every check of a host that answered."""
-    venv = seen.host.settings.engine == "venv"
+    picked = seen.host.picked
     return (
         ok("reachable", seen.host.address),
         *machine.checks(seen),
-        *(python.checks(seen) if venv else engine.checks(seen)),
+        *([ok("engine", f"auto: {picked}")] if picked else []),
+        *_BY_ENGINE.get(seen.host.settings.engine, engine.checks)(seen),
         *gpu.checks(seen),
     )
 

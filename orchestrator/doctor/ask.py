@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 
+from orchestrator.container.identity import Identity
+from orchestrator.container.known import extra_python, own_values
+from orchestrator.container.settle import settle
 from orchestrator.container.spec import TENSORFLOW, base_image
 from orchestrator.doctor.check import Examined
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.gpu import GPUS
+from orchestrator.facts.own import OWN, OwnReport
 from orchestrator.facts.place import PLACE
 from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM
@@ -16,8 +20,10 @@ from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import on_host
 
 
-def look(machine: Machine, container: str | None) -> Examined:
-    """Ask a host. `container` is the name of the caller's own, which may hold the port it wants."""
+def look(machine: Machine, identity: Identity | None) -> Examined:
+    """Ask a host. `identity` is the caller's: its container may hold the port that it wants."""
+    place = identity.place(machine.host) if identity else machine.host.settings.root
+    settle(machine, place)
     host, settings = machine.host, machine.host.settings
     engine = settings.container_command
     plain = f"tensorflow/tensorflow:{settings.tensorflow or TENSORFLOW}"
@@ -26,12 +32,15 @@ def look(machine: Machine, container: str | None) -> Examined:
         "engine": settings.engine,
         "docker": engine,
         "images": [settings.image] if settings.image else [plain, f"{plain}-gpu"],
-        "place": on_host(settings.root).text,
+        "place": on_host(place).text,
         "volumes": [(v.source, on_host(v.source).text) for v in settings.volumes],
         "host": host.name,
+        "extra_python": extra_python(host),
+        **own_values(host),
     }
+    own = () if settings.in_container else (OWN,)
     before = time.time()
-    answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values)
+    answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, *own, values=values)
     asked = (before, time.time())
     gpus, docker = answers.of(GPUS), answers.of(DOCKER)
     image, tag = base_image(host, gpus), None
@@ -45,6 +54,7 @@ def look(machine: Machine, container: str | None) -> Examined:
         place=answers.of(PLACE),
         image=image,
         tag=tag,
-        container=container,
+        container=identity.container if identity else None,
+        own=answers.of(OWN) if own else OwnReport(),
         asked=asked,
     )

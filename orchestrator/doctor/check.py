@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from orchestrator.facts.docker import DockerReport
 from orchestrator.facts.gpu import GpuReport
+from orchestrator.facts.own import OwnReport
 from orchestrator.facts.place import PlaceReport
 from orchestrator.facts.system import SystemReport
 from orchestrator.facts.tag import TagReport
@@ -44,6 +45,7 @@ class Examined:
     image: str  # the base image that a deploy would use
     tag: TagReport | None = None  # asked only when the image is not on the host
     container: str | None = None  # the name of the caller's own container
+    own: OwnReport = field(default_factory=OwnReport)  # of the account, where no container keeps running
     asked: tuple[float, float] = (0.0, float("inf"))  # our clock before and after
 
     def set_in(self, setting: str) -> str:

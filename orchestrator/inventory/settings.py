@@ -46,7 +46,7 @@ SETTINGS: Mapping[str, Converter] = {
     "project": simply(str),
     "person": simply(str),
     "root": simply(host_folder),
-    "engine": simply(choice("docker", "podman", "venv", "host")),
+    "engine": simply(choice("docker", "podman", "venv", "host", "apptainer", "auto")),
     "engine_command": simply(arguments),
     "activate": simply(str),
     "python": simply(word),

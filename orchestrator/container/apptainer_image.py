@@ -1,0 +1,35 @@
+"""What image apptainer runs, and by which program. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.container.spec import TENSORFLOW
+from orchestrator.hosts.command import on_host
+from orchestrator.inventory import Host
+
+PROGRAM = "apptainer"
+"""What is looked for, and its older name singularity after it."""
+
+
+def image_of(host: Host, *, gpus: bool) -> str:
+    """Return the image: a path on the host as it is, else an address with its scheme."""
+    image = host.settings.image
+    if not image:
+        image = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}{'-gpu' if gpus else ''}"
+    if is_path(image) or "://" in image:
+        return image
+    return f"docker://{image}"
+
+
+def is_path(image: str) -> bool:
+    """Whether an image is a file or a folder of the host; no address begins or ends so."""
+    return image.startswith(("/", "~/")) or image.endswith((".sif", ".img", ".simg"))
+
+
+def image_values(host: Host) -> dict[str, Any]:
+    """Return the values of the question `own` that are about apptainer."""
+    settings = host.settings
+    own = settings.engine_command if settings.engine == "apptainer" else ()
+    image = settings.image or ""
+    return {"program": (own or (PROGRAM,))[0], "image_file": on_host(image).text if is_path(image) else None}
