@@ -17,12 +17,13 @@ from orchestrator.container.build import Told, exports, follow
 from orchestrator.container.deploy import Ready, utc_now
 from orchestrator.container.difference import differences
 from orchestrator.container.engine import Environment
+from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import caller
 from orchestrator.container.image import build_values
 from orchestrator.container.known import Known
 from orchestrator.container.proof import Seen, check, look
 from orchestrator.container.telling import gpus_words, plan_line
-from orchestrator.container.turn import turn
+from orchestrator.container.turn import LOCK, turn
 from orchestrator.errors import Busy
 from orchestrator.facts.place import PLACE, LiveRun
 from orchestrator.facts.question import ask
@@ -105,6 +106,8 @@ class DirectDeploy(ABC):
             yield plan_line("", "", f"by hand: {by_hand}")
         for other in self.known.leftovers(self.folder):
             yield plan_line(self.host.settings.engine, "remove", f"{other} (no run lives in it)")
+        for note in (*ground_notes(self.known.place.mount), *room_notes(self.known.system.root_disk)):
+            yield plan_line("note", "", note)
         unused = [name for name in self._unused if getattr(self.host.settings, name)]
         if unused:
             engine = self.host.settings.engine
@@ -133,9 +136,9 @@ class DirectDeploy(ABC):
         if not self._there:
             self._install(machine, told)
         undo = Script("undo", Command.of("rm", "-f", self._here("enter.part")).shell())
-        with turn(machine, self.known.path, undo):
+        with turn(machine, self.known.path, undo, told=told) as token:
             self._check_still_true(machine)
-            return self._put_in_place(machine, told)
+            return self._put_in_place(machine, told, token)
 
     # How
 
@@ -210,7 +213,7 @@ class DirectDeploy(ABC):
                 hint="Deploy again.",
             )
 
-    def _put_in_place(self, machine: Machine, told: Told) -> Ready:
+    def _put_in_place(self, machine: Machine, told: Told, token: str) -> Ready:
         """Write the script that commands enter by, prove it, and then let it count."""
         ca = self.known.inputs.ca_bundle
         folders = render(
@@ -233,6 +236,8 @@ class DirectDeploy(ABC):
             keep=self.folder,
             what=f"{environment.engine} {self.spec.installation}".strip(),
             by=environment.by,
+            turn=LOCK,
+            token=token,
         )
         machine.ask(Script("finish", text), deadline=120)
         return Ready(environment, seen, self.known.gpu_count)

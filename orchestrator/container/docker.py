@@ -84,11 +84,24 @@ class DockerDeploy:
             yield name, data.decode("utf-8", "replace")
         yield (
             "start",
-            start_script(self.plan, self.identity, masked, self.engine, "<digest of the image>").text,
+            start_script(
+                self.plan, self.identity, masked, self.engine, "<digest of the image>", "<turn>"
+            ).text,
         )
 
     def carry_out(self, machine: Machine, told: Told) -> Ready:
         """Do what is planned. Raises OrchError; the host then has what it had before."""
+        plan, engine = self.plan, self.engine
+        if plan.build:
+            with turn(machine, plan.spec.place, what="build", told=told):  # the next one finds it done
+                self._have_image(machine, told)
+        with turn(machine, plan.spec.place, undo_script(plan, engine), told=told) as token:
+            done = self._done_meanwhile(machine)
+            if done:
+                return Ready(done, None, 0)
+            return self._tidy(machine, token) if plan.action == KEEP else self._start(machine, told, token)
+
+    def _have_image(self, machine: Machine, told: Told) -> None:
         plan, engine = self.plan, self.engine
         if plan.pull:
             told(f"pull {plan.recipe.base}")
@@ -96,11 +109,7 @@ class DockerDeploy:
         if plan.build_base and plan.recipe.source:
             told(f"build {plan.recipe.base}")
             build_base(machine, plan, plan.recipe.source, self.identity, engine, told)
-        if plan.build:
-            self._build(machine, told)
-        with turn(machine, plan.spec.place, undo_script(plan, engine)):
-            self._check_still_true(machine)
-            return self._tidy(machine) if plan.action == KEEP else self._start(machine, told)
+        self._build(machine, told)
 
     def _build(self, machine: Machine, told: Told) -> None:
         plan = self.plan
@@ -120,38 +129,42 @@ class DockerDeploy:
         if self.pins:
             self.pins.give(look_at(machine, self.plan, self.engine).packages)
 
-    def _check_still_true(self, machine: Machine) -> None:
-        """Plan anew: a person may have thought for long, or a build taken long. Raises Busy."""
-        now = look_and_plan(machine, self.identity, self.inputs, replace=self.replacing).plan
-        if not self.plan.stands(now):
+    def _done_meanwhile(self, machine: Machine) -> Environment | None:
+        """Plan anew: a person may have thought for long, or a build taken long.
+
+        Returns what another deploy has left, where that is what is wanted. Raises Busy where it is not.
+        """
+        now = look_and_plan(machine, self.identity, self.inputs, replace=self.replacing)
+        if not now.unchanged and not self.plan.stands(now.plan):
             raise Busy(
                 "what is there has changed since the plan was made",
                 where=self.host.name,
                 hint="Deploy again.",
             )
+        return now.unchanged
 
-    def _start(self, machine: Machine, told: Told) -> Ready:
+    def _start(self, machine: Machine, told: Told, token: str) -> Ready:
         """Start, prove and write down; undone where the proof fails."""
         plan, engine = self.plan, self.engine
         built = look_at(machine, plan, engine)
         told(f"start {plan.spec.name}")
-        script = start_script(plan, self.identity, self.inputs, engine, built.env)
+        script = start_script(plan, self.identity, self.inputs, engine, built.env, token)
         started = start(machine, plan, script)
         try:
             seen = self._prove(machine, started, told)
             environment = self._environment(built, started, seen)
-            finish(machine, plan, environment)
+            finish(machine, plan, environment, token)
         except OrchError as error:
             last = undo(machine, plan, engine)
             error.details = error.details or last.strip() or None
             raise
         return Ready(environment, seen, expected_gpus(plan.spec, self.facts.gpus))
 
-    def _tidy(self, machine: Machine) -> Ready:
+    def _tidy(self, machine: Machine, token: str) -> Ready:
         """The container stays as it is: keys are written anew, what was replaced long ago goes."""
         environment = Environment.parse(self.facts.place.environment or "")
         place_keys(machine, self.plan)
-        finish(machine, self.plan, environment)
+        finish(machine, self.plan, environment, token)
         return Ready(environment, None, 0)
 
     def _prove(self, machine: Machine, started: Started, told: Told) -> Seen:

@@ -91,7 +91,7 @@ def take_down(machine: Machine, identity: Identity, down: Down) -> None:
 
     Raises Busy for a run that began meanwhile, or while somebody deploys.
     """
-    with turn(machine, down.place.path):
+    with turn(machine, down.place.path, what="down"):
         now = survey_down(machine, identity, replace=True)
         began = {r.run for r in now.live} - {r.run for r in down.live}
         if began:

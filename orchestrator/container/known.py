@@ -11,7 +11,7 @@ from orchestrator.container.deploy import LOOK_DEADLINE
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs, read_inputs
-from orchestrator.container.refusals import check_place
+from orchestrator.container.refusals import check_place, check_root
 from orchestrator.container.spec import wanted_gpus
 from orchestrator.errors import ConfigError
 from orchestrator.facts.gpu import GPUS, GpuReport
@@ -135,6 +135,7 @@ def look(
         host, identity, inputs, answers.of(SYSTEM), answers.of(GPUS), answers.of(PLACE), answers.of(OWN)
     )
     check_place(host, identity, known.place)
+    check_root(host, known.place, known.system)
     check_activation(host, known.own)
     wanted_gpus(host, known.gpus)
     return known

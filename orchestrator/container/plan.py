@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from orchestrator.container.difference import Difference, differences
+from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.image import Recipe, index_has_password
-from orchestrator.container.refusals import check_place, check_volumes
+from orchestrator.container.refusals import check_place, check_root, check_volumes
 from orchestrator.container.spec import SSH_PORT, ContainerSpec, Facts
 from orchestrator.errors import Busy, ConfigError, Refused
 from orchestrator.facts.docker import Container, Image
@@ -69,6 +70,7 @@ def make_plan(
     Raises ConfigError, Refused, Busy or HostError where the host can't or must not have it.
     """
     check_place(host, identity, facts.place)
+    check_root(host, facts.place, facts.system)
     check_volumes(host, facts.place)
     old = facts.docker.container(spec.name)
     if old:
@@ -104,7 +106,11 @@ def make_plan(
         keys_change=wanted_keys != facts.place.placed_keys and action in (KEEP, START, PROVE),
         leftovers=tuple(_leftovers(spec.name, facts)),
         changes=changes,
-        notes=tuple(_notes(host, spec, wanted_keys, live, action)),
+        notes=(
+            *_notes(host, spec, wanted_keys, live, action),
+            *ground_notes(facts.place.mount),
+            *room_notes(facts.system.root_disk),
+        ),
     )
 
 

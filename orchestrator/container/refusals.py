@@ -9,6 +9,7 @@ from orchestrator.container.spec import Facts
 from orchestrator.errors import ConfigError, HostError, NotPermitted
 from orchestrator.facts.docker import DockerReport
 from orchestrator.facts.place import PlaceReport
+from orchestrator.facts.system import SystemReport
 from orchestrator.facts.trouble import Trouble, explain
 from orchestrator.inventory import Host
 
@@ -85,6 +86,21 @@ def _own_base(host: Host) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+ROOM_MB = 1
+"""Below it nothing can be written at all; doctor asks for more."""
+
+
+def check_root(host: Host, place: PlaceReport, system: SystemReport) -> None:
+    """Raise ConfigError when the folder can't be made or written, HostError when there is no room."""
+    problem = place.mount.problem(place.account)
+    hint = f"Set `root` to another folder ({host.came_from('root')})."
+    if problem:
+        raise ConfigError(f"root {host.settings.root} can't be used: {problem}", where=host.name, hint=hint)
+    disk = system.root_disk
+    if disk and disk.free_mb < ROOM_MB:
+        raise HostError(f"no space is left on the disk of {disk.path}", where=host.name, hint=hint)
 
 
 def check_place(host: Host, identity: Identity, place: PlaceReport) -> None:

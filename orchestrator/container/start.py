@@ -34,9 +34,9 @@ class Started:
 
 
 def start_script(
-    plan: Plan, identity: Identity, inputs: Inputs, engine: tuple[str, ...], env_digest: str
+    plan: Plan, identity: Identity, inputs: Inputs, engine: tuple[str, ...], env_digest: str, token: str
 ) -> Script:
-    """Return the script that carries out a plan's action on the container."""
+    """Return the script that carries out a plan's action on the container; `token` is the turn's."""
     spec, old = plan.spec, plan.old
     files = setup(plan, inputs.startup).files
     env_file, exported = environment_for(inputs.env)
@@ -59,6 +59,7 @@ def start_script(
         env_file=env_file,
         exported=[(name, secret.value) for name, secret in exported.items()],
         turn=LOCK,
+        token=token,
         tries=READY_TRIES * (10 if inputs.startup else 1),
     )
     return Script("start", text)
@@ -88,7 +89,7 @@ def removed(plan: Plan) -> tuple[str, ...]:
     return tuple(gone)
 
 
-def finish(machine: Machine, plan: Plan, environment: Environment) -> None:
+def finish(machine: Machine, plan: Plan, environment: Environment, token: str) -> None:
     """Write down what is deployed, and remove what was replaced."""
     text = render(
         "container/finish.sh.j2",
@@ -98,6 +99,8 @@ def finish(machine: Machine, plan: Plan, environment: Environment) -> None:
         environment_json=environment.text(),
         owner_json=environment.owner(),
         remove=removed(plan),
+        turn=LOCK,
+        token=token,
         by=environment.by,
         what=f"{plan.action} {environment.name} {(environment.container or '')[:12]}",
         uid=environment.uid,

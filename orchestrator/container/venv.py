@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.container.direct import DirectDeploy
+from orchestrator.container.ground import VENV_NO_EXEC
 from orchestrator.container.identity import Identity
 from orchestrator.container.known import look
 from orchestrator.container.telling import plan_line
 from orchestrator.container.venv_spec import VenvSpec, venv_spec
+from orchestrator.errors import ConfigError
 from orchestrator.hosts.base import Machine
 
 
@@ -62,4 +64,7 @@ def survey_venv(
     There is nothing to `replace`: a run keeps the venv that it began in.
     """
     known = look(machine, identity, environ)
+    if not known.place.mount.executes:
+        hint = f"Set `root` to another folder ({known.host.came_from('root')}), or engine = docker."
+        raise ConfigError(VENV_NO_EXEC, where=known.host.name, hint=hint)
     return VenvDeploy(known, venv_spec(known.host, known.system, known.inputs, gpus=bool(known.gpu_count)))

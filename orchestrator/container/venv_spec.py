@@ -76,6 +76,7 @@ class VenvSpec:
     tensorflow: tuple[str, ...]  # pip requirements
     constraints: tuple[str, ...]
     requirements: tuple[str, ...]
+    platform: str  # processor and release: hosts that share a home share a venv only where both are the same
     pip: bool  # the Python can make a venv with pip by itself; else uv does
     activate: str | None = None
     gpus: str = "auto"
@@ -86,7 +87,9 @@ class VenvSpec:
     def installation(self) -> str:
         """What two equal installations share: the name of the folder."""
         parts = (self.tensorflow, self.constraints, self.requirements, self.activate)
-        return digest(self.python, str(self.version), *(json.dumps(part) for part in parts))[:12]
+        return digest(self.python, str(self.version), self.platform, *(json.dumps(part) for part in parts))[
+            :12
+        ]
 
 
 def venv_spec(host: Host, system: SystemReport, inputs: Inputs, *, gpus: bool) -> VenvSpec:
@@ -99,6 +102,7 @@ def venv_spec(host: Host, system: SystemReport, inputs: Inputs, *, gpus: bool) -
         tensorflow=_tensorflow(version, cpu=cpu, gpus=gpus),
         constraints=constraints(version),
         requirements=(*inputs.requirements, *(["jupyterlab"] if host.settings.jupyter else [])),
+        platform=" ".join((system.arch, system.os_id, system.os_version)).strip(),
         pip=python.venv,
         activate=host.settings.activate,
         gpus=host.settings.gpus,

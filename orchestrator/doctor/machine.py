@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orchestrator.container.ground import LITTLE_MB, VENV_NO_EXEC, ground_notes
 from orchestrator.doctor.check import Check, Examined, fail, ok, warn
 from orchestrator.doctor.engine import room
 from orchestrator.units import duration
 
-ROOT_MB, ROOT_WARN_MB = 200, 5_000
-"""Room in `root`: code, logs and checkpoints. Below the first a log can't be written."""
+ROOT_WARN_MB = 5_000
+"""Room in `root` that is well: code, logs and checkpoints."""
 
 VENV_MB, VENV_WARN_MB = 5_000, 10_000
 """Room in `root` where it holds a venv with TensorFlow as well (2 GB, twice while it is installed)."""
@@ -69,13 +70,19 @@ def _tools(seen: Examined) -> Iterator[Check]:
 
 def _root(seen: Examined) -> Iterator[Check]:
     system, place = seen.system, seen.set_in("root")
-    if not system.root_writable:
-        hint = f"Let {system.user} write there, or set root to another folder{place}."
-        yield fail("root", f"{system.root} can't be written", hint)
-        return
-    disk = system.root_disk
     venv = seen.host.settings.engine == "venv"
-    least, wished = (VENV_MB, VENV_WARN_MB) if venv else (ROOT_MB, ROOT_WARN_MB)
+    problem = seen.place.mount.problem(system.user)
+    if problem:
+        hint = f"Set root to another folder{place}."
+        yield fail("root", f"{system.root} can't be used: {problem}", hint)
+        return
+    if venv and not seen.place.mount.executes:
+        yield fail("root", VENV_NO_EXEC, f"Set root to another folder{place}, or engine = docker.")
+        return
+    for note in ground_notes(seen.place.mount):
+        yield warn("root", note, f"A root on another disk has no such limits{place}.")
+    disk = system.root_disk
+    least, wished = (VENV_MB, VENV_WARN_MB) if venv else (LITTLE_MB, ROOT_WARN_MB)
     if disk is None:
         yield warn("root", f"the room in {system.root} is not known", "Look there: df.")
         return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.facts.lines import Lines
+from orchestrator.facts.mount import Mount, mount
 from orchestrator.facts.question import Fact, Section
 
 
@@ -37,6 +38,7 @@ class PlaceReport:
     path: str
     machine: str = ""  # the host's own name, as folders are named
     account: str = ""  # who looks
+    mount: Mount = field(default_factory=Mount)
     exists: bool = False
     owner: int | None = None
     owned: str | None = None  # the text of owner.json: whose the folder is
@@ -70,6 +72,7 @@ def parse(section: Section) -> PlaceReport:
         path=lines.text("place"),
         machine=lines.text("machine"),
         account=lines.text("account"),
+        mount=mount(lines),
         exists=bool(lines.texts("owner")),
         owner=owner,
         owned=lines.text("owned") or None,

@@ -45,7 +45,6 @@ class SystemReport:
     memory_mb: int | None = None
     memory_available_mb: int | None = None
     root: str = ""  # the setting `root`, absolute
-    root_writable: bool = False
     disks: tuple[Disk, ...] = ()
     python: str | None = None  # of `python3`
     pythons: tuple[Python, ...] = ()  # newest first; asked for engine venv only
@@ -92,7 +91,6 @@ def parse(section: Section) -> SystemReport:
         memory_mb=_mb(lines.number("memory")),
         memory_available_mb=_mb(lines.number("memory-available")),
         root=lines.text("root"),
-        root_writable=lines.text("root-writable") == "yes",
         disks=disks(lines),
         python=lines.text("python") or None,
         pythons=_pythons(lines),

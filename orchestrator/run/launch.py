@@ -163,8 +163,8 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
     if how in ("no-environment", "not-ready"):
         return no_environment(host, how, why)
     if how == "deploying":
-        by = f" by {first}" if first else ""
-        return Busy(f"a deploy or down{by} is going on", where=where, hint="Try again when it is done.")
+        by = first or "deploy or down"
+        return Busy(f"a {by} is going on", where=where, hint="Try again when it is done.")
     if how == "busy":
         return Busy(
             f"no free GPU for {_wish(order.spec.gpus)}",

@@ -76,8 +76,8 @@ def test_a_deploy_from_nothing(project: Path) -> None:
     )
     machine = called.machines["gpu01"]
     assert names(machine) == [*["system+gpu+docker+place"] * 2, "packages", "start", "proof", "finish"]
-    assert [getattr(s, "name", "") for s in machine.streamed] == ["build", "turn"]
-    assert b"Dockerfile" in machine.streams[0].written
+    assert [getattr(s, "name", "") for s in machine.streamed] == ["turn", "build", "turn"]
+    assert b"Dockerfile" in machine.streams[1].written
     recorded = re.search(r"'(\{\"engine\".*\})'", machine.ran[-1].text)
     assert recorded
     environment = Environment.parse(recorded.group(1))
@@ -221,14 +221,14 @@ def test_a_dockerfile_of_ones_own_is_built_first(project: Path) -> None:
     assert called.status == 0
     assert "./Dockerfile + sshd, python3 if it has none   (built first, of 2 files, 45 B)\n" in called.err
     machine = called.machines["gpu01"]
-    assert [getattr(s, "name", "") for s in machine.streamed] == ["build base", "build", "turn"]
-    _exports, rest = bytes(machine.streams[0].written).split(b"\n", 1)
+    assert [getattr(s, "name", "") for s in machine.streamed] == ["turn", "build base", "build", "turn"]
+    _exports, rest = bytes(machine.streams[1].written).split(b"\n", 1)
     with tarfile.open(fileobj=io.BytesIO(rest)) as archive:
         assert archive.getnames() == ["Dockerfile", "a"]
-    base, top = (text_of(s) for s in machine.streamed[:2])
+    base, top = (text_of(s) for s in machine.streamed[1:3])
     tag = re.search(r"--tag (orch/ana-mnist-base:[0-9a-f]{12}) --file Dockerfile --label orch.source=", base)
     assert tag
-    assert f"FROM {tag.group(1)}\n".encode() in bytes(machine.streams[1].written)
+    assert f"FROM {tag.group(1)}\n".encode() in bytes(machine.streams[2].written)
     assert "--label orch.recipe=" in top
     assert '--label orch.image=\'{"person": "ana", "project": "mnist"' in top
 
@@ -301,8 +301,8 @@ def test_an_id_names_an_image_that_is_there(project: Path) -> None:
     called = call(project, "deploy", "--yes", prepare=answers(f"{DOCKER}\n{there}"))
     assert called.status == 0
     machine = called.machines["gpu01"]
-    assert f"engine tag {name} orch/base:abababababab" in text_of(machine.streamed[0])
-    assert b"FROM orch/base:abababababab\n" in bytes(machine.streams[0].written)
+    assert f"engine tag {name} orch/base:abababababab" in text_of(machine.streamed[1])
+    assert b"FROM orch/base:abababababab\n" in bytes(machine.streams[1].written)
 
 
 @pytest.mark.parametrize(
@@ -404,11 +404,11 @@ def test_a_run_that_began_while_a_person_thought_is_not_ended_by_down(project: P
 def test_one_change_at_a_time(project: Path, verb: str) -> None:
     def prepare(machine: FakeMachine) -> None:
         answers(f"{DOCKER}\n{BASE}\n{deployed()}")(machine)
-        machine.answer("turn", out="taken bob@desk\n")
+        machine.answer("turn", out="taken deploy by bob@desk (begun 3 s ago)\n")
 
     called = call(project, verb, "--yes", "gpu01", prepare=prepare)
     assert called.status == 75
-    assert "another deploy, down or launch by bob@desk is going on. Try again." in called.err
+    assert "a deploy by bob@desk (begun 3 s ago) is going on. Try again when it is done." in called.err
 
 
 def test_down_leaves_what_is_somebody_elses(project: Path) -> None:

@@ -24,7 +24,6 @@ cpus\t8
 cpu-flags\tavx
 memory\t32000000
 root\t/home/ana/.orch
-root-writable\tyes
 disk\t/home/ana/.orch\t900000000\t600000000\t10000000
 tool\ttar
 tool\tbase64

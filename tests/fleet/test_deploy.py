@@ -301,7 +301,7 @@ def test_an_engine_that_is_missing_denied_or_down(orch: Orch, gpu01: Host) -> No
 def test_a_full_disk(orch: Orch, gpu01: Host) -> None:
     with gpu01.small_disk("/srv/small", "1m", full=True):
         full = orch.having(ORCH_ROOT="/srv/small/orch")("deploy", "--yes", "gpu01", code=1)
-    assert "no space is left on the host" in full.stderr.splitlines()[-1]
+    assert "no space is left on the disk of /srv/small/orch" in full.stderr.splitlines()[-1]
     assert gpu01.containers(all=True) == []
 
 

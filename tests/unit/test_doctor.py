@@ -13,6 +13,7 @@ from orchestrator.errors import NotPermitted, Unreachable
 from orchestrator.facts.disk import Disk
 from orchestrator.facts.docker import DockerReport, Image
 from orchestrator.facts.gpu import Gpu, GpuReport
+from orchestrator.facts.mount import Mount
 from orchestrator.facts.place import PlaceReport, Source
 from orchestrator.facts.question import Section
 from orchestrator.facts.system import Python, SystemReport
@@ -32,7 +33,6 @@ SYSTEM = SystemReport(
     avx=True,
     memory_mb=257736,
     root="/home/ana/.orch",
-    root_writable=True,
     disks=(Disk("/home/ana/.orch", 900_000, 600_000, 10_000_000),),
     tools=frozenset({"tar", "base64", "flock", "setsid", "nohup"}),
     ports=frozenset({22}),
@@ -93,7 +93,7 @@ BAD = [
     ({"system__arch": "aarch64"}, "processor", "x86_64 only"),
     ({"system__avx": False}, "processor", "without AVX"),
     ({"system__tools": frozenset({"tar"})}, "tools", "missing: base64"),
-    ({"system__root_writable": False}, "root", "can't be written"),
+    ({"place__mount": Mount(trouble=("denied", "/home"))}, "root", "ana may not write in /home"),
     ({"system__disks": (Disk("/home/ana/.orch", 9000, 100),)}, "root", "105 MB free"),
     ({"docker__trouble": Trouble("down", "the Docker daemon does not run", "x")}, "docker", "not run"),
     ({"docker__client": "17.12.0"}, "docker", "client 17.12.0, server 26.1.0"),

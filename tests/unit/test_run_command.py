@@ -10,6 +10,7 @@ import pytest
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.run_command import ending, environment_for, keeping, run_command, setup
 from orchestrator.container.start import start_script
+from orchestrator.container.turn import LOCK
 from orchestrator.facts.place import Source
 from orchestrator.inventory import Volume
 from orchestrator.render import render, source
@@ -84,7 +85,7 @@ def test_sudo_passes_on_what_the_engine_reads_from_its_environment() -> None:
     engine = ("sudo", "-n", "docker")
     assert (
         "sudo --preserve-env=TWO -n docker run "
-        in start_script(plan(host()), IDENTITY, inputs, engine, "e").text
+        in start_script(plan(host()), IDENTITY, inputs, engine, "e", "t0ken").text
     )
 
 
@@ -154,9 +155,10 @@ def run_start(tmp_path: Path, inputs: Inputs, failure: str = "") -> tuple[str, l
     if failure:
         (tmp_path / "bin" / "docker.fail").write_text(failure)
     known = facts(place__path=str(tmp_path / "p"))
-    script = start_script(plan(host(), known, inputs), IDENTITY, inputs, ("docker",), "e1")
+    script = start_script(plan(host(), known, inputs), IDENTITY, inputs, ("docker",), "e1", "t0ken")
     keys = here(tmp_path) / "ssh"
     keys.mkdir(parents=True)
+    (here(tmp_path) / LOCK).write_text("t0ken 1796054273 b1 deploy by ana@laptop\n")
     (keys / "ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAA orch\n")
     done = subprocess.run(
         ["sh", "-s"],

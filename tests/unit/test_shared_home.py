@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.container.engine import Environment
+from orchestrator.container.turn import LOCK
 from orchestrator.render import render
 from tests.unit.here import MACHINE, record, venv_in
 from tests.unit.test_facts_place import look
@@ -48,6 +49,8 @@ def test_a_run_is_told_by_its_own_host_alone(place: Place) -> None:
 def finish(folder: Path, keep: str) -> list[str]:
     """End the deploy of the venv `keep`; return the venvs that are left."""
     environment = replace(venv_in(folder), whole=f"{folder}/venv/{keep}/whole")
+    here = folder / "hosts" / MACHINE
+    here.mkdir(parents=True, exist_ok=True)
     (folder / "hosts" / MACHINE).mkdir(parents=True, exist_ok=True)
     (folder / "hosts" / MACHINE / "enter.part").touch()
     text = render(
@@ -59,7 +62,10 @@ def finish(folder: Path, keep: str) -> list[str]:
         keep=f"{folder}/venv/{keep}",
         what=keep,
         by="ana@laptop",
+        turn=LOCK,
+        token="t0ken",
     )
+    (here / LOCK).write_text("t0ken 1796054273 b1 deploy by ana@laptop\n")
     subprocess.run(["sh", "-c", text], check=True)
     return sorted(p.name for p in (folder / "venv").iterdir())
 

@@ -38,7 +38,6 @@ cpu-flags\tfpu sse2 avx avx2
 memory\t263921664
 memory-available\t131960832
 root\t/data/orch
-root-writable\tyes
 disk\t/data/orch\t961301832\t641000000\t60000000
 tool\ttar
 tool\tflock
@@ -64,7 +63,6 @@ def test_every_value_of_a_host() -> None:
     assert (found.arch, found.avx, found.cpus, found.memory_mb) == ("x86_64", True, 64, 257736)
     assert (found.os_name, found.os_id, found.glibc) == ("Ubuntu 20.04.6 LTS", "ubuntu", "2.31")
     assert found.root_disk == Disk("/data/orch", 938771, 625976, 60000000)
-    assert found.root_writable
     assert found.ports == {22, 2222}
     assert found.tools == {"tar", "flock"}
     assert found.time == pytest.approx(1796054273.82, abs=0.01)
@@ -87,7 +85,6 @@ def test_pythons_stand_once_and_newest_first() -> None:
         ("kill-user-processes\tyes", "kill_user_processes", None),
         ("time\t1796054273.820943710", "time", None),
         ("disk\t/data/orch\t961301832\t641000000\t60000000", "root_disk", None),
-        ("root-writable\tyes", "root_writable", False),
     ],
 )
 def test_what_a_host_does_not_tell_is_not_known(line: str, field: str, value: object) -> None:
@@ -129,14 +126,9 @@ class TestScript:
     def test_a_root_that_does_not_exist_yet(self, shell: list[str], tmp_path: Path) -> None:
         found = self.ask(shell, root="~/a/b c/'d'", HOME=str(tmp_path))
         assert found.root == f"{tmp_path}/a/b c/'d'"
-        assert found.root_writable
         assert found.root_disk is not None
         assert abs(found.root_disk.free_mb - shutil.disk_usage(tmp_path).free // 2**20) < 2000
         assert not (tmp_path / "a").exists()
-
-    def test_a_root_below_a_file(self, shell: list[str], tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-        assert not self.ask(shell, root=f"{tmp_path}/file/orch").root_writable
 
     def test_listening_ports(self, shell: list[str], tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -162,7 +154,7 @@ class TestScript:
 def test_with_nothing_but_busybox(tmp_path: Path) -> None:
     shell, path = only_busybox(tmp_path / "busybox")
     found = ask(SYSTEM, shell, path=path, values={"root": "~/.orch", "engine": "docker"}, HOME=str(tmp_path))
-    assert (found.uid, found.root, found.root_writable) == (os.getuid(), f"{tmp_path}/.orch", True)
+    assert (found.uid, found.root) == (os.getuid(), f"{tmp_path}/.orch")
     assert found.root_disk is not None
     assert found.time is not None
     assert found.cpus

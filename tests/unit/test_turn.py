@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shlex
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from orchestrator.container import turn as room
 from orchestrator.container.turn import LOCK, turn
-from orchestrator.errors import Busy
+from orchestrator.errors import Busy, HostError
 from orchestrator.hosts.command import Script
+from orchestrator.render import render
 from tests.unit.test_launch import Place, place
 
 __all__ = ["place"]  # a fixture
+
+NO_LOCKS = "#!/bin/sh\necho 'flock: 9: No locks available' >&2\nexit 71\n"
 
 
 def free(place: Place) -> bool:
@@ -29,29 +35,69 @@ def free(place: Place) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody sleep for a second between two tries."""
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs in front of the machine's. Nobody sleeps for a second between two tries."""
     tools = tmp_path / "impatient"
     tools.mkdir()
     (tools / "sleep").write_text("#!/bin/sh\n[ $1 = 1 ] || exec /bin/sleep $1\n")
     (tools / "sleep").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    return tools
 
 
-def test_a_change_has_its_turn_alone_and_gives_it_back(place: Place) -> None:
-    with turn(place.machine, str(place.folder)):
-        assert not free(place)
-        with pytest.raises(Busy, match=r"another deploy, down or launch by .*@.* is going on"):
-            with turn(place.machine, str(place.folder)):
-                pass
-    soon(lambda: free(place))
+def without_locks(tools: Path) -> None:
+    (tools / "flock").write_text(NO_LOCKS)
+    (tools / "flock").chmod(0o755)
 
 
-def soon(true: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+def soon(true: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
     while not true():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_a_change_has_its_turn_alone_and_gives_it_back(place: Place, tools: Path, locks: bool) -> None:
+    if not locks:
+        without_locks(tools)
+    heard: list[str] = []
+    with turn(place.machine, str(place.folder)):
+        assert not locks or not free(place)
+        with pytest.raises(Busy, match=r"a deploy by \S+@\S+ \(begun \d+ s ago\) is going on"):
+            with turn(place.machine, str(place.folder), told=heard.append):
+                pass
+    assert re.fullmatch(r"wait for the end of a deploy by \S+@\S+ \(begun \d+ s ago\)", heard[0])
+    assert len(heard) == 1
+    soon(lambda: (place.here / LOCK).read_text() == "")
+    with turn(place.machine, str(place.folder), what="down"):
+        assert " down by " in (place.here / LOCK).read_text()
+    soon(lambda: not (place.here / f"{LOCK}.d").exists())
+
+
+def test_a_turn_that_is_waited_for_comes(place: Place, tools: Path) -> None:
+    (tools / "sleep").unlink()
+    first = turn(place.machine, str(place.folder))
+    first.__enter__()
+    heard: list[str] = []
+
+    def told(line: str) -> None:
+        heard.append(line)
+        first.__exit__(None, None, None)
+
+    with turn(place.machine, str(place.folder), told=told):
+        assert heard
+
+
+def test_launches_are_told_from_changes(place: Place) -> None:
+    with turn(place.machine, str(place.folder)):
+        pass
+    soon(lambda: free(place))
+    with (place.here / LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        with pytest.raises(Busy, match="a launch is going on"):
+            with turn(place.machine, str(place.folder)):
+                pass
 
 
 def test_a_change_that_is_broken_off_is_undone_once_its_start_is_over(place: Place) -> None:
@@ -66,17 +112,79 @@ def test_a_change_that_is_broken_off_is_undone_once_its_start_is_over(place: Pla
         fcntl.flock(starting, fcntl.LOCK_EX)
         # as a cut line does: the stream ends, and nobody says `done`
         broken = turn(place.machine, str(place.folder), undo)
-        broken.__enter__()
+        token = broken.__enter__()
+        assert shown(place, token) == 0
         broken.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        soon(lambda: (place.here / LOCK).read_text() == "")
         assert not free(place)
         assert not undone.exists()
     soon(undone.exists)
     soon(lambda: free(place))
+    assert shown(place, token) == 1
+
+
+def shown(place: Place, token: str) -> int:
+    """The status of a script of a change that shows its token; what else it waits for is left out."""
+    text = render("container/held.sh.j2", turn=LOCK, token=token).replace("flock 7 2>/dev/null", "")
+    line = f"here={shlex.quote(str(place.here))}\n{text}"
+    return subprocess.run(["sh", "-c", line], capture_output=True, check=False).returncode
+
+
+def test_one_that_is_heard_keeps_its_turn_and_one_that_is_not_loses_it(
+    place: Place, tools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`timeout` here ends after a second what is to be ended after a minute."""
+    (tools / "timeout").write_text('#!/bin/sh\n[ "$3" = 60 ] || exec /usr/bin/timeout "$@"\n'
+                                   'shift 3\nexec /usr/bin/timeout -s KILL 1 "$@"\n')  # fmt: skip
+    (tools / "timeout").chmod(0o755)
+    monkeypatch.setattr(room, "HEARTBEAT", 0.2)
+    undone = place.folder / "undone"
+    undo = Script("undo", f"echo > {shlex.quote(str(undone))}")
+    with turn(place.machine, str(place.folder), undo) as token:
+        time.sleep(2.5)  # more than twice what silence may last
+        assert shown(place, token) == 0
+        assert not undone.exists()
+    soon(lambda: free(place))
+    assert not undone.exists()
+    monkeypatch.setattr(room, "HEARTBEAT", 600.0)
+    with turn(place.machine, str(place.folder), undo) as token:
+        soon(undone.exists)
+        assert shown(place, token) == 1
+    soon(lambda: free(place))
+
+
+@pytest.mark.parametrize(("boot", "minutes", "taken"), [(True, 0, True), (True, 3, False), (False, 0, False)])
+def test_what_was_left_behind_where_there_are_no_locks(
+    place: Place, tools: Path, boot: bool, minutes: int, taken: bool
+) -> None:
+    without_locks(tools)
+    now = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    began = time.time() - 60 * minutes
+    (place.here / LOCK).write_text(f"t {began:.0f} {now if boot else 'another'} deploy by bob@desk\n")
+    (place.here / f"{LOCK}.d").mkdir()
+    os.utime(place.here / f"{LOCK}.d", (began, began))
+    if taken:
+        with pytest.raises(Busy, match="a deploy by bob@desk"):
+            with turn(place.machine, str(place.folder)):
+                pass
+        with pytest.raises(Busy, match="a deploy by bob@desk"):
+            place.launch("true")
+    else:
+        with turn(place.machine, str(place.folder)):
+            pass
+
+
+def test_where_no_turn_can_be_had(place: Place) -> None:
+    file = place.root / "file"
+    file.touch()
+    with pytest.raises(HostError, match=r"gpu01: .*[Nn]ot a directory"):
+        with turn(place.machine, f"{file}/p"):
+            pass
 
 
 def test_nothing_is_launched_during_a_change(place: Place) -> None:
     with turn(place.machine, str(place.folder)):
-        with pytest.raises(Busy, match=r"a deploy or down by .*@.* is going on"):
+        with pytest.raises(Busy, match=r"a deploy by .*@.* \(begun \d+ s ago\) is going on"):
             place.launch("true")
         assert not (place.folder / "runs").exists()
     assert place.launch("sleep", "60").state["state"] == "running"

@@ -1,0 +1,33 @@
+"""What the disk under the project's folder does not give, in words for plans and for doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.facts.disk import Disk
+from orchestrator.facts.mount import Mount
+from orchestrator.units import size
+
+NO_LOCKS = "no file locks on the disk of root{kind}: runs are judged by their processes and heartbeats"
+NO_EXEC = (
+    "root is mounted noexec: what a run or pip puts there is not executable (python3 FILE, sh FILE work)"
+)
+VENV_NO_EXEC = "root is mounted noexec: compiled packages in a venv there can't be loaded"
+
+
+LITTLE_MB = 200
+"""Room in `root` below which there is none for a few logs and checkpoints."""
+
+
+def ground_notes(mount: Mount) -> Iterator[str]:
+    """Yield what works otherwise than a person would expect."""
+    if not mount.executes:
+        yield NO_EXEC
+    if mount.locks is False:
+        yield NO_LOCKS.format(kind=f" ({mount.kind})" if mount.kind else "")
+
+
+def room_notes(disk: Disk | None) -> Iterator[str]:
+    """Yield a word on a disk that is nearly full."""
+    if disk and disk.free_mb < LITTLE_MB:
+        yield f"{size(disk.free_mb * 2**20)} free in {disk.path}: that is little for logs and checkpoints"
