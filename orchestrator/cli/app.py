@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orchestrator.cli import tracing
+from orchestrator.cli import completing, tracing
 from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED, OK, UNREACHABLE, OrchError, Unreachable, UsageError
 
@@ -194,12 +194,14 @@ def _take_files(ctx: click.Context, _parameter: click.Parameter, value: tuple[st
 
 
 def _take_verbose(ctx: click.Context, _parameter: click.Parameter, value: int) -> None:
-    if value:
+    if value and not ctx.resilient_parsing:
         _app(ctx).verbose = value
         tracing.log().show(value)
 
 
 def _take_log_file(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if ctx.resilient_parsing:  # a shell asks what it may complete
+        return
     app = _app(ctx)
     named = app.environ.get(tracing.LOG_FILE)
     if value:
@@ -221,6 +223,7 @@ def inventory_options(function: F) -> F:
         "_inventory",
         multiple=True,
         metavar="FILE",
+        shell_complete=completing.files,
         expose_value=False,
         callback=_take_files,
         is_eager=True,
@@ -230,6 +233,7 @@ def inventory_options(function: F) -> F:
         "--log-file",
         "_log_file",
         metavar="FILE",
+        shell_complete=completing.files,
         expose_value=False,
         callback=_take_log_file,
         help="Append all that -vv says to FILE, with times. Default: $ORCH_LOG_FILE.",
@@ -252,6 +256,7 @@ def host_options(function: F) -> F:
         multiple=True,
         callback=_split,
         metavar="HOSTS",
+        shell_complete=completing.hosts,
         help="Names, groups, globs, ranges (gpu[01-04], gpu01..04), joined by commas.",
     )(function)
     function = click.option(
@@ -261,6 +266,7 @@ def host_options(function: F) -> F:
         multiple=True,
         callback=_split,
         metavar="HOSTS",
+        shell_complete=completing.hosts,
         help="Leave these out.",
     )(function)
     return inventory_options(function)
@@ -273,5 +279,7 @@ def host_arguments(function: F) -> F:
     def joined(*args: Any, host_words: tuple[str, ...], hosts: tuple[str, ...], **kwargs: Any) -> Any:
         return function(*args, hosts=(*host_words, *hosts), **kwargs)
 
-    wrapped = click.argument("host_words", nargs=-1, metavar="[HOST]...")(joined)
+    wrapped = click.argument("host_words", nargs=-1, metavar="[HOST]...", shell_complete=completing.hosts)(
+        joined
+    )
     return host_options(wrapped)  # type: ignore[return-value]

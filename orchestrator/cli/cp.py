@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, inventory_options, pass_app
 from orchestrator.errors import FAILED, OK, UsageError
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 @click.command("cp")
 @inventory_options
 @click.option("--overwrite", is_flag=True, help="Also replace files that are newer at the other end.")
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="DST")
+@click.argument("source", metavar="SRC", shell_complete=completing.places)
+@click.argument("target", metavar="DST", shell_complete=completing.places)
 @pass_app
 def command(app: App, overwrite: bool, source: str, target: str) -> int:
     """Copy a file or a folder either way: HOST:PATH and RUN:PATH are there, everything else is here.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_options, pass_app
 from orchestrator.errors import UsageError
 
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 @click.option("--on-host", is_flag=True, help="On the host itself, not in the container.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass stdin on.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="HOST|RUN [--] CMD...")
+@click.argument(
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="HOST|RUN [--] CMD...",
+    shell_complete=completing.hosts_or_runs,
+)
 @pass_app
 def command(
     app: App,

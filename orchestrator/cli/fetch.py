@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_options, pass_app
 from orchestrator.errors import FAILED, OK
 
@@ -29,7 +30,7 @@ LARGEST = 5
     help="Where it goes. Default: a folder here with the run's id for a name.",
 )
 @click.option("--overwrite", is_flag=True, help="Also replace files that are newer here.")
-@click.argument("word", required=False, metavar="[RUN]")
+@click.argument("word", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.argument("path", default="", metavar="[PATH]")
 @pass_app
 def command(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, inventory_options, pass_app
 from orchestrator.errors import OrchError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("init")
 @inventory_options
-@click.argument("names", nargs=-1, metavar="[HOST]...")
+@click.argument("names", nargs=-1, metavar="[HOST]...", shell_complete=completing.hosts)
 @pass_app
 def command(app: App, names: tuple[str, ...]) -> int:
     """Write hosts.ini and .orchignore into the current folder, and prove the hosts.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_options, pass_app
 from orchestrator.cli.listing import print_json
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("ls")
 @host_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
-@click.argument("word", required=False, metavar="[RUN]")
+@click.argument("word", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.argument("path", default="", metavar="[PATH]")
 @pass_app
 def command(

@@ -9,16 +9,18 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
 from orchestrator import __version__
-from orchestrator.cli import colour, tracing
+from orchestrator.cli import colour, completing, tracing
 from orchestrator.errors import FAILED, INTERRUPTED, OK, OrchError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from orchestrator.cli.app import App
 
 VERBS = {
@@ -124,14 +126,45 @@ class LazyGroup(click.Group):
         with _told_to_run():
             return super().invoke(ctx)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the verbs without importing any of them, and the options where they begin."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(v, help=what) for v, what in VERBS.items() if v.startswith(incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing any of them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
 
 
+def _completion_option(verb: str, what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make --install-completion or --show-completion; SHELL is found out where it isn't said."""
+
+    def take(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value:
+            from orchestrator.cli import install
+
+            (install.take_install if verb == "install" else install.take_show)(ctx, parameter, value)
+
+    return click.option(
+        f"--{verb}-completion",
+        is_flag=False,
+        flag_value="auto",
+        metavar="[bash|zsh|fish]",
+        expose_value=False,
+        is_eager=True,
+        callback=take,
+        help=what,
+    )
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="orch")
+@_completion_option("install", "Let the shell complete verbs, options, hosts and runs.")
+@_completion_option("show", "Print what the shell would read.")
 def cli() -> None:
     """Train TensorFlow models on GPU servers that you reach by SSH and nothing else.
 
@@ -194,6 +227,9 @@ def _silence(*files: TextIO) -> None:
 def main() -> NoReturn:
     """Run the command line of this process, and end it."""
     _open_streams()
+    if completing.VARIABLE in os.environ:
+        completing.answer(cli)
+        os._exit(OK)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # else the caller has it ignored, as nohup does
             signal.signal(number, _end)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, inventory_options, pass_app
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @inventory_options
 @click.option("--on-host", is_flag=True, help="On the host itself, not in the container.")
 @click.option("-t", "--tty", is_flag=True, help="Give LINE a terminal, as a shell without LINE has one.")
-@click.argument("word", required=False, metavar="HOST|RUN")
+@click.argument("word", required=False, metavar="HOST|RUN", shell_complete=completing.hosts_or_runs)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] [LINE...]")
 @pass_app
 def command(app: App, on_host: bool, tty: bool, word: str | None, words: tuple[str, ...]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_options, pass_app, tell
 from orchestrator.errors import FAILED, OK, OrchError
 
@@ -15,7 +16,7 @@ from orchestrator.errors import FAILED, OK, OrchError
     "--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds before SIGKILL."
 )
 @click.option("--why", default="", metavar="TEXT", help="A reason, kept in the record.")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completing.runs)
 @pass_app
 def command(
     app: App,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli import colour
+from orchestrator.cli import colour, completing
 from orchestrator.cli.app import App, host_options, pass_app
 from orchestrator.errors import INTERRUPTED, OK, LostConnection, OrchError
 
@@ -37,7 +37,7 @@ _AHEAD = 64
 )  # every hand types it
 @click.option("--no-follow", is_flag=True, help="Show what is there and end.")
 @click.option("--raw", is_flag=True, help="The file's bytes as they are (one worker).")
-@click.argument("word", required=False, metavar="[RUN]")
+@click.argument("word", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @pass_app
 def command(
     app: App,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_options, pass_app
 from orchestrator.errors import Busy, Interrupted, Refused, Unreachable, UsageError
 
@@ -74,7 +75,9 @@ class TrainCommand(click.Command):
 )
 @click.option("--max-size", default="200m", show_default=True, help="The largest code to send.")
 @click.option("--dry-run", is_flag=True, help="Print what would be launched; -v: the whole script.")
-@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[--] CMD...")
+@click.argument(
+    "argv", nargs=-1, type=click.UNPROCESSED, metavar="[--] CMD...", shell_complete=completing.files
+)
 @pass_app
 def command(
     app: App,
