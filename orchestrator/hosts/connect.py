@@ -101,9 +101,8 @@ def _by_ssh(
     args = (*host.common_args, *host.extra_args)
     wanted = Wanted(host.name, route, args, host.key, named_at, policy, proxy, way)
     master = open_master(wanted, KnownHosts(host.name, route, policy, prompt, certificates=True), limit)
-    return OpenSshMachine(
-        host, master.path, Identity(route, master.said().accepted, known=True), master, behind
-    )
+    identity = Identity(route, master.said().accepted, known=True)
+    return OpenSshMachine(host, master.path, identity, master, behind, lambda: _reach(host, steps, prompt))
 
 
 def _by_fabric(
@@ -133,7 +132,8 @@ def _by_fabric(
     login = Login(host.name, route.user, Identities.of(route, host.key, named_at), limit)
     door = Door(host.name, route.address, route.port, dialled, route.algorithms)
     trust = KnownHosts(host.name, route, _policy(host, route), prompt)
-    return SshMachine(host, open_connection(door, trust, login, limit), login, behind)
+    connection = open_connection(door, trust, login, limit)
+    return SshMachine(host, connection, login, behind, lambda: _reach(host, steps, prompt))
 
 
 def _policy(host: Host, route: Route) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
 from orchestrator.errors import HostError, LostConnection, Unreachable
-from orchestrator.hosts import files, trace
+from orchestrator.hosts import files
 from orchestrator.hosts.answer import Answer
-from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
+from orchestrator.hosts.base import Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.openssh_identity import Identity
@@ -19,6 +19,7 @@ from orchestrator.hosts.openssh_master import Master
 from orchestrator.hosts.openssh_mux import Control, Declined, Gone, is_alive
 from orchestrator.hosts.openssh_stream import Forward, MuxStream
 from orchestrator.hosts.pipes import Ends, pipes, pseudo_terminal, talk
+from orchestrator.hosts.sessions import NoRoom, SessionMachine
 from orchestrator.inventory import Host
 
 _OPEN_SECONDS = 30.0  # to open a session and start a command on it
@@ -33,10 +34,11 @@ class Share(Protocol):
         """Give it back."""
 
 
-class OpenSshMachine(Machine):
+class OpenSshMachine(SessionMachine):
     """A host behind an ssh master that listens at `path`.
 
-    `master` is orch's own and ends with it; None: it is the user's, and stays. `behind` is the jump.
+    `master` is orch's own and ends with it; None: it is the user's, and stays. `behind` is the jump,
+    `again` opens another one.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class OpenSshMachine(Machine):
         identity: Identity,
         master: Master | None = None,
         behind: Share | None = None,
+        again: Callable[[], SessionMachine] | None = None,
     ) -> None:
+        super().__init__(again)
         self.host, self.path = host, path
         self._identity, self._master, self._behind = identity, master, behind
         self._closed = False
@@ -66,9 +70,7 @@ class OpenSshMachine(Machine):
         """Whether the connection stands, as far as is known here."""
         return not self._closed and is_alive(self.path, Limit(_LIFE_SECONDS))
 
-    @trace.run
-    def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
-        """Run a script through `sh -s`; see Machine.run."""
+    def _run(self, script: Script, deadline: float) -> Result:
         limit, began = Limit(deadline), time.monotonic()
         frame = framed(on_path(self.host.settings.remote_path, script))
         answer = Answer(frame)
@@ -111,10 +113,11 @@ class OpenSshMachine(Machine):
         try:
             yield
         except Declined as error:
-            why = "the host opens no more sessions on a connection (MaxSessions in sshd_config)"
-            if "refused by peer" not in str(error):
-                why = f"the ssh master opens no session ({error})"
-            raise HostError(f"{name}: {why}", where=self.host.name) from error
+            if "refused by peer" in str(error):
+                raise NoRoom(name, self.host.name) from error
+            raise HostError(
+                f"{name}: the ssh master opens no session ({error})", where=self.host.name
+            ) from error
         except TimeoutError as error:
             raise self._hangs(name, limit) from error
         except Gone as error:
@@ -123,8 +126,7 @@ class OpenSshMachine(Machine):
     def _hangs(self, name: str, limit: Limit) -> HostError:
         return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
 
-    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
-        """Start a command with raw stdin and stdout; see Machine.stream."""
+    def _stream(self, command: Command | Script, terminal: Terminal | None) -> Stream:
         line = for_any_shell(on_path(self.host.settings.remote_path, lasting(command)))
         if len(line) > _LONGEST_LINE:
             raise HostError(f"a command of {len(line)} bytes is too long to be started", where=self.host.name)
@@ -137,8 +139,7 @@ class OpenSshMachine(Machine):
         except BaseException:
             ends.close()
             raise
-        stream = MuxStream(ends, control, self.host.name, lambda: self.alive, pid)
-        return trace.stream(self.host.name, command, stream)
+        return MuxStream(ends, control, self.host.name, lambda: self.alive, pid)
 
     def _pid(self, name: str, limit: Limit) -> int:
         with self._told(name, limit), self._control(limit) as control, contextlib.closing(control):
@@ -192,6 +193,7 @@ class OpenSshMachine(Machine):
     def close(self) -> None:
         """Close the connection if it is orch's own, and give back the jump that it goes through."""
         self._closed = True
+        self._close_further()
         self._identity.close()
         with contextlib.suppress(OSError):
             if self._master:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Protocol
 
 import paramiko
 from fabric import Connection
 
 from orchestrator.errors import HostError, LostConnection, Unreachable
-from orchestrator.hosts import files, trace
+from orchestrator.hosts import files
 from orchestrator.hosts.answer import Answer
-from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal, Tunnel
+from orchestrator.hosts.base import Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
 from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
 from orchestrator.hosts.key_files import authorized_line
 from orchestrator.hosts.keys import Login, identities_for
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.opening import Door, open_connection
+from orchestrator.hosts.sessions import NoRoom, SessionMachine
 from orchestrator.hosts.transport import Through
 from orchestrator.hosts.trust import Pinned
 from orchestrator.inventory import Host
@@ -35,10 +36,18 @@ class Share(Protocol):
         """Give it back."""
 
 
-class SshMachine(Machine):
-    """A host over SSH. `behind` is the jump that the connection goes through."""
+class SshMachine(SessionMachine):
+    """A host over SSH. `behind` is the jump that the connection goes through, `again` opens another one."""
 
-    def __init__(self, host: Host, connection: Connection, login: Login, behind: Share | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        connection: Connection,
+        login: Login,
+        behind: Share | None = None,
+        again: Callable[[], SessionMachine] | None = None,
+    ) -> None:
+        super().__init__(again)
         self.host = host
         self._connection, self._login, self._behind = connection, login, behind
         self._transport = connection.transport  # a closed connection forgets it
@@ -58,9 +67,7 @@ class SshMachine(Machine):
         """The key that logged in (paramiko PKey), for a hop to the container."""
         return self._login.key
 
-    @trace.run
-    def run(self, script: Script, *, deadline: float = DEADLINE) -> Result:
-        """Run a script through `sh -s`; see Machine.run."""
+    def _run(self, script: Script, deadline: float) -> Result:
         limit, began = Limit(deadline), time.monotonic()
         frame = framed(on_path(self.host.settings.remote_path, script), watched=script.asks)
         answer = Answer(frame)
@@ -116,10 +123,7 @@ class SshMachine(Machine):
         try:
             yield
         except paramiko.ChannelException as error:
-            raise HostError(
-                f"{name}: the host opens no more sessions on a connection (MaxSessions in sshd_config)",
-                where=self.host.name,
-            ) from error
+            raise NoRoom(name, self.host.name) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             if limit.over:
                 raise self._hangs(name, limit) from error
@@ -128,8 +132,7 @@ class SshMachine(Machine):
     def _hangs(self, name: str, limit: Limit) -> HostError:
         return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
 
-    def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
-        """Start a command with raw stdin and stdout; see Machine.stream."""
+    def _stream(self, command: Command | Script, terminal: Terminal | None) -> Stream:
         line = for_any_shell(on_path(self.host.settings.remote_path, lasting(command)))
         if len(line) > _LONGEST_LINE:
             raise HostError(
@@ -140,7 +143,7 @@ class SshMachine(Machine):
         name = command.name if isinstance(command, Script) else "stream"
         channel = self._start(line, Limit(_OPEN_SECONDS), name, terminal)
         channel.settimeout(None)
-        return trace.stream(self.host.name, command, ChannelStream(channel, self.host.name))
+        return ChannelStream(channel, self.host.name)
 
     def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
         """Write a file whole or not at all; see Machine.put."""
@@ -181,6 +184,7 @@ class SshMachine(Machine):
 
     def close(self) -> None:
         """Close the connection, and give back the jump that it goes through."""
+        self._close_further()
         with contextlib.suppress(Exception):
             self._connection.close()
         self._login.close()

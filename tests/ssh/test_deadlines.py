@@ -14,7 +14,6 @@ import pytest
 from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.command import Command, Script
 from orchestrator.hosts.connect import connect
-from orchestrator.hosts.ssh import SshMachine
 from tests.ssh.peers import pid_of_session
 from tests.ssh.server import Server
 from tests.ssh.test_accounts import SHELLS, restart
@@ -81,7 +80,6 @@ def test_a_question_is_ended_when_the_connection_is_closed(
 
 def test_a_question_is_ended_with_its_connection(sshd: Server, started: list[int]) -> None:
     with connect(sshd.host()) as machine:
-        assert isinstance(machine, SshMachine)
         text = f"{HANGS.partition('wait')[0]} kill -9 {pid_of_session(machine)}; wait"
         with pytest.raises(LostConnection):
             machine.run(Script("ask", text, asks=True))

@@ -80,14 +80,6 @@ def test_one_connection_and_one_exec_for_a_question(sshd: Server) -> None:
     assert sshd.count("Starting session: command") == 1
 
 
-def test_a_host_that_opens_no_more_sessions(sshd: Server) -> None:
-    sshd.stop()
-    sshd.start("MaxSessions 1")
-    with connect(sshd.host()) as machine, machine.stream(Command.of("cat")):
-        with pytest.raises(HostError, match="gpu01: ps: the host opens no more sessions on a connection"):
-            machine.run(Script("ps", "echo hi"))
-
-
 def test_a_host_that_forbids_forwarding(sshd: Server) -> None:
     sshd.stop()
     sshd.start("AllowTcpForwarding no")
