@@ -38,6 +38,7 @@ fleet-down:
 	@python3 -m tests.fleet.lab down
 
 bench: .venv/ready-dev packages
+	@tools/packages.sh pdsh
 	@set -e; for file in bench/*.py; do [ ! -e "$$file" ] || { echo "== $$file"; $(BIN)/python "$$file"; }; done
 
 clean:

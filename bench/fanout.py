@@ -2,12 +2,13 @@
 
     .venv/bin/python bench/fanout.py
 
-The hosts are 64 sshds on this machine, each a process of its own with sshd's defaults (MaxStartups 10:30:100). Both
-programs read one ssh_config, log in by one key and reach 32 hosts at a time. Wall time, and the CPU time of the
-caller's side: the program and all that it starts (pdsh starts one ssh for each host), without the servers.
+The hosts are 64 sshds on this machine, each a process of its own with sshd's defaults (MaxStartups
+10:30:100). Both programs read one ssh_config, log in by one key and reach 32 hosts at a time. Compared are
+the wall time and the CPU time of the caller's side: the program and all that it starts (pdsh starts one ssh
+for each host), without the servers.
 
-Prints medians and ratios and writes bench/fanout.json. The goals: every host answers; wall at most 1.1 times pdsh's,
-CPU at most a third of it.
+Prints medians and ratios and writes bench/fanout.json. The goals: every host answers; wall at most 1.1 times
+pdsh's, CPU at most a third of it.
 """
 
 from __future__ import annotations

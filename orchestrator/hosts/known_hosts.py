@@ -14,7 +14,7 @@ import os
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,19 +124,6 @@ def parse(text: str, path: str) -> list[Entry]:
     return entries
 
 
-def read(paths: Iterable[str]) -> list[Entry]:
-    """Read files one after the other; a missing one is empty. Raises ConfigError when one can't be read."""
-    entries: list[Entry] = []
-    for path in paths:
-        try:
-            entries += parse(Path(path).read_text(encoding="utf-8", errors="replace"), path)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise ConfigError(f"can't be read: {error.strerror}", where=path) from error
-    return entries
-
-
 def is_revoked(path: str, key: PublicKey) -> bool:
     """Whether a file of RevokedHostKeys, a list of keys or a KRL, has a key.
 
@@ -198,8 +185,3 @@ def hash_name(name: str) -> str:
     salt = secrets.token_bytes(20)
     digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
     return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
-
-
-def matching(entries: Sequence[Entry], name: str) -> list[Entry]:
-    """Return the entries about a name."""
-    return [e for e in entries if e.matches(name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,6 +59,12 @@ def open_connection(door: Door, trust: Trust, login: Login, limit: Limit) -> Con
         raise
 
 
+@functools.cache
+def _config() -> Config:
+    """Return Fabric's settings: its defaults for every connection, which only reads them."""
+    return Config(ssh_config=paramiko.SSHConfig(), lazy=True)
+
+
 def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
     sock = door.dial(limit)
     transports: list[Transport] = []
@@ -75,7 +82,7 @@ def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connecti
         door.address,
         user=login.user,
         port=door.port,
-        config=Config(ssh_config=paramiko.SSHConfig(), lazy=True),
+        config=_config(),
         gateway=False,
         connect_kwargs={
             "sock": sock,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import ConfigError, NotPermitted, OrchError
-from orchestrator.hosts import known_hosts, openssh_sockets
+from orchestrator.hosts import known_hosts, known_hosts_files, openssh_sockets
 from orchestrator.hosts.again import Dropped, while_dropped
 from orchestrator.hosts.known_hosts import ShownKey
 from orchestrator.hosts.limit import Limit
@@ -181,7 +181,7 @@ def _with_new_key(wanted: Wanted, shown: ShownKey, trust: KnownHosts, limit: Lim
     try:
         master = _start(wanted, options)
         up = master.is_up(limit)
-        entries = known_hosts.read([learned])
+        entries = known_hosts_files.entries(learned)
         if up and [e.key.fingerprint for e in entries] == [shown.fingerprint]:
             trust.remember(entries[0].key)
             return master

@@ -251,6 +251,8 @@ class _Tokens:
 
     def expand(self, text: str) -> str:
         """Replace the tokens; an unknown one stays as it is."""
+        if "%" not in text:
+            return text
         short = socket.gethostname().partition(".")[0]
         known = {
             "%": "%",

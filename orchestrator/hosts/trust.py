@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from orchestrator.errors import NotPermitted
-from orchestrator.hosts import known_hosts
+from orchestrator.hosts import known_hosts, known_hosts_files
 from orchestrator.hosts.known_hosts import AUTHORITY, REVOKED, Entry, PublicKey, ShownKey
 from orchestrator.hosts.ssh_config import Route
 
@@ -69,15 +69,9 @@ class KnownHosts:
         self._certificates = certificates
         self._host, self._route, self._policy, self._prompt = host, route, policy, prompt
         self._name = (route.key_alias or "").lower() or known_hosts.host_name(route.address, route.port)
-        self._entries: list[Entry] | None = None
-
-    def _read(self) -> list[Entry]:
-        if self._entries is None:
-            self._entries = known_hosts.read((*self._route.user_known_hosts, *self._route.global_known_hosts))
-        return self._entries
 
     def _known(self) -> list[Entry]:
-        return [e for e in known_hosts.matching(self._read(), self._name) if not e.marker]
+        return [e for e in _about(self._route, self._name) if not e.marker]
 
     def kinds(self) -> list[str]:
         """Return the types of the keys that are known, so that the server shows one of them."""
@@ -88,7 +82,7 @@ class KnownHosts:
         if self._route.key_alias or self._route.port == 22:
             return []
         name = known_hosts.host_name(self._route.address, 22)
-        return [e for e in known_hosts.matching(self._read(), name) if not e.marker]
+        return [e for e in _about(self._route, name) if not e.marker]
 
     def check(self, key: PublicKey) -> None:
         """Accept a known key; refuse a changed or revoked one; ask, accept or refuse a new one."""
@@ -113,7 +107,7 @@ class KnownHosts:
 
     def _revoked(self, key: PublicKey | ShownKey) -> str | None:
         """Return where the key is revoked: file:line of known_hosts, or the file of RevokedHostKeys."""
-        for entry in known_hosts.matching(self._read(), self._name):
+        for entry in _about(self._route, self._name):
             if entry.marker == REVOKED and entry.key.fingerprint == key.fingerprint:
                 return entry.where
         file = self._route.revoked
@@ -133,7 +127,7 @@ class KnownHosts:
 
     def _new(self, key: PublicKey | ShownKey) -> None:
         """Return when a new key is to be trusted. Raises NotPermitted."""
-        authorities = [e for e in known_hosts.matching(self._read(), self._name) if e.marker == AUTHORITY]
+        authorities = [e for e in _about(self._route, self._name) if e.marker == AUTHORITY]
         if authorities:
             where, shown = authorities[0].where, f"{key.name} {key.fingerprint}"
             said = f"{where} trusts it by a certificate, and it shows none that fits ({shown})"
@@ -171,11 +165,14 @@ def _among(entries: Sequence[Entry], key: PublicKey | ShownKey) -> bool:
     return any(e.key.fingerprint == key.fingerprint for e in entries)
 
 
+def _about(route: Route, name: str) -> list[Entry]:
+    return known_hosts_files.about((*route.user_known_hosts, *route.global_known_hosts), name)
+
+
 def by_certificate(route: Route) -> bool:
     """Whether known_hosts trusts a host by a certificate, and knows no key of it."""
     name = (route.key_alias or "").lower() or known_hosts.host_name(route.address, route.port)
-    entries = known_hosts.read((*route.user_known_hosts, *route.global_known_hosts))
-    found = known_hosts.matching(entries, name)
+    found = _about(route, name)
     return any(e.marker == AUTHORITY for e in found) and not any(not e.marker for e in found)
 
 

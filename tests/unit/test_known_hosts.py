@@ -6,6 +6,7 @@ import base64
 import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,9 @@ from orchestrator.hosts.known_hosts import (
     add,
     hash_name,
     host_name,
-    matching,
     parse,
-    read,
 )
+from orchestrator.hosts.known_hosts_files import about
 
 
 def key(seed: int = 1, kind: str = "ssh-ed25519") -> PublicKey:
@@ -30,9 +30,19 @@ def key(seed: int = 1, kind: str = "ssh-ed25519") -> PublicKey:
 
 A, B = key(1), key(2)
 
+Names = Callable[[str, str], list[str]]
 
-def names(text: str, name: str) -> list[str]:
-    return [e.where for e in matching(parse(text, "kh"), name)]
+
+@pytest.fixture
+def names(tmp_path: Path) -> Callable[[str, str], list[str]]:
+    """Return a function that says which lines of a file with such a text are about a name."""
+    path = tmp_path / "kh"
+
+    def asked(text: str, name: str) -> list[str]:
+        path.write_text(text)
+        return [e.where.rpartition("/")[2] for e in about([str(path)], name)]
+
+    return asked
 
 
 @pytest.mark.parametrize(
@@ -59,11 +69,11 @@ def names(text: str, name: str) -> list[str]:
         ("|1|*|*", "gpu01", False),
     ],
 )
-def test_which_lines_are_about_a_host(patterns: str, name: str, is_it: bool) -> None:
+def test_which_lines_are_about_a_host(names: Names, patterns: str, name: str, is_it: bool) -> None:
     assert bool(names(f"{patterns} {A.text}", name)) is is_it
 
 
-def test_what_is_no_entry_is_passed_over() -> None:
+def test_what_is_no_entry_is_passed_over(names: Names) -> None:
     text = "\n".join(
         [
             "# gpu01 a comment",
@@ -93,14 +103,33 @@ def test_a_port_is_named_only_where_it_is_not_22() -> None:
 def test_files_are_read_in_turn_and_a_missing_one_is_empty(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"caf\xe9\ngpu01 " + A.text.encode())
     (tmp_path / "b").write_text(f"gpu01 {B.text}\r\n")
-    found = read([str(tmp_path / "none"), str(tmp_path / "a"), str(tmp_path / "b")])
+    found = about([str(tmp_path / "none"), str(tmp_path / "a"), str(tmp_path / "b")], "gpu01")
     assert [e.key for e in found] == [A, B]
     assert found[0].where == f"{tmp_path}/a:2"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"{tmp_path}: can't be read: Is a directory"):
-        read([str(tmp_path)])
+        about([str(tmp_path)], "gpu01")
+
+
+def test_the_lines_about_a_host_are_in_the_order_of_the_file(names: Names) -> None:
+    patterns = ("*.lab", "gpu01.lab,GPU01.lab", "other", hash_name("gpu01.lab"))
+    text = "".join(f"{p} {A.text}\n" for p in patterns)
+    assert names(text, "gpu01.lab") == ["kh:1", "kh:2", "kh:4"]
+
+
+def test_a_file_that_has_changed_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "kh"
+    path.write_text(f"gpu01 {A.text}\n")
+    assert [e.key for e in about([str(path)], "gpu01")] == [A]
+    add(str(path), "gpu01", B)
+    assert [e.key for e in about([str(path)], "gpu01")] == [A, B]
+    (tmp_path / "new").write_text(f"gpu01 {B.text}\n")
+    (tmp_path / "new").replace(path)
+    assert [e.key for e in about([str(path)], "gpu01")] == [B]
+    path.unlink()
+    assert about([str(path)], "gpu01") == []
 
 
 def test_a_line_is_added_after_a_file_without_a_last_line_end(tmp_path: Path) -> None:
@@ -119,7 +148,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not here to compare with")
-def test_fingerprint_and_hash_are_those_of_ssh(tmp_path: Path) -> None:
+def test_fingerprint_and_hash_are_those_of_ssh(names: Names, tmp_path: Path) -> None:
     for kind in ("ed25519", "rsa", "ecdsa"):
         subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", tmp_path / kind], check=True)
         ours = PublicKey.parse((tmp_path / f"{kind}.pub").read_text())
