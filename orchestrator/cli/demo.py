@@ -62,6 +62,10 @@ def command(keep: bool, epochs: int) -> int:
 
     Uses Docker where it works here and the image can be had, else a venv; an sshd of its own where there is
     one, else no ssh at all. Needs no root and touches nothing but a folder of its own in your cache folder.
+
+    \b
+      orch demo
+      orch demo --keep --epochs 3
     """
     from orchestrator.demo import choose_engine, inventory, private_sshd
     from orchestrator.inventory.find import cache_folder
