@@ -81,7 +81,7 @@ def _checks(app: App, machine: Machine) -> tuple[Check, ...]:
     from orchestrator.doctor import diagnose
     from orchestrator.doctor.ask import look
 
-    return diagnose(look(machine, _identity(app, machine.host)))
+    return diagnose(look(machine, _identity(app, machine.host), app.environ))
 
 
 def _identity(app: App, host: Host) -> Identity | None:

@@ -11,7 +11,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_options, pass_app
-from orchestrator.errors import Busy, Interrupted, Refused, Unreachable, UsageError
+from orchestrator.errors import Busy, Interrupted, OrchError, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -229,6 +229,9 @@ def _launch(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) 
         launched = _launched(app, machine, order)
     seen.remember(seen.file(app.environ), order.spec)
     _tell(app, order, bundle, launched, new, manner)
+    if not manner.quiet:
+        _tell_changes(app, host, launched)
+        _tell_next(app, order, launched, manner)
     return _see(app, host, order, launched, manner)
 
 
@@ -277,7 +280,26 @@ def _tell(app: App, order: Order, bundle: Bundle, launched: Launched, new: bool,
         return
     app.say(_code_line(bundle, new))
     click.echo(f"run     {spec.run} on {launched.host}{gpus_named(launched.indices)}")
-    word = spec.name or spec.run
+
+
+def _tell_changes(app: App, host: Host, launched: Launched) -> None:
+    """Say which settings are not those that the run's environment was deployed with."""
+    from orchestrator.container.inputs import read_inputs
+    from orchestrator.container.since import changed, noted, told
+
+    if not launched.settings:
+        return
+    try:
+        names = changed(launched.settings, noted(host, read_inputs(host, app.environ)))
+    except OrchError as error:
+        app.say(f"note: {error}")
+        return
+    if names:
+        app.say(f"note: {told(host, names)}. To have it: orch deploy --hosts {host.name}")
+
+
+def _tell_next(app: App, order: Order, launched: Launched, manner: Manner) -> None:
+    word = order.spec.name or order.spec.run
     if not manner.wait and not launched.state.get("ended"):
         app.say(f"next:   orch tail {word}      orch ps      orch stop {word}")
 

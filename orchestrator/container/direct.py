@@ -22,6 +22,7 @@ from orchestrator.container.identity import caller
 from orchestrator.container.image import build_values
 from orchestrator.container.known import Known
 from orchestrator.container.proof import Seen, check, look
+from orchestrator.container.since import noted
 from orchestrator.container.telling import gpus_words, plan_line
 from orchestrator.container.turn import LOCK, turn
 from orchestrator.errors import Busy
@@ -274,6 +275,7 @@ class DirectDeploy(ABC):
             "folder": identity.folder,
             "spec": self._digest,
             "wanted": self._wanted,
+            "settings": noted(self.host, self.known.inputs, self._unused),
             "network": "host",
             "whole": f"{self.folder}/whole" if self.folder else self._here("enter"),
             "deployed": utc_now(),

@@ -18,6 +18,7 @@ from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
+from orchestrator.container.since import noted
 from orchestrator.container.source import read_source
 from orchestrator.container.spec import TENSORFLOW, Facts, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
@@ -201,6 +202,10 @@ class DockerDeploy:
             torch=seen.torch,
             image=plan.recipe.base,
             image_id=started.image,
+            tag=plan.tag,
+            tagged=started.tagged,
+            made=started.made,
+            settings=noted(self.host, self.inputs),
             gpus=seen.gpus,
             gpus_asked=spec.gpus,
             port=plan.port,

@@ -48,6 +48,10 @@ class Environment:
     torch: str | None = None
     image: str | None = None
     image_id: str | None = None
+    tag: str | None = None  # the image's name on the host, and the id that had it when the deploy ended
+    tagged: str | None = None
+    made: Mapping[str, Any] = field(default_factory=dict)  # what may be changed in it from outside (made.j2)
+    settings: Mapping[str, str] = field(default_factory=dict)  # what the settings were (since.py), as digests
     gpus: tuple[str, ...] = ()  # UUIDs, as seen from inside
     gpus_asked: str = "auto"
     port: int | None = None
@@ -81,6 +85,14 @@ class Environment:
             return cls(**values)
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+    @classmethod
+    def read(cls, text: str | None) -> Environment | None:
+        """Do what `parse` does; None for nothing, or for what makes no sense."""
+        try:
+            return cls.parse(text or "")
+        except ValueError:
+            return None
 
     def owner(self) -> str:
         """Return owner.json: whose the project's folder is, also when nothing is deployed any more."""

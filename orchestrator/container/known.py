@@ -44,7 +44,7 @@ class Known:
     @property
     def recorded(self) -> Environment | None:
         """What is deployed; None when nothing is, or its record makes no sense."""
-        return recorded(self.place)
+        return Environment.read(self.place.environment)
 
     # Installations
 
@@ -101,14 +101,6 @@ class Known:
         """The path of the Python that engine host is to use; None where it is the account's python3."""
         settings = self.host.settings
         return self.own.python if settings.engine == "host" and settings.python else None
-
-
-def recorded(place: PlaceReport) -> Environment | None:
-    """Read the record of what is deployed."""
-    try:
-        return Environment.parse(place.environment or "")
-    except ValueError:
-        return None
 
 
 def look(

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from orchestrator.container.by_hand import by_hand, find, old_name
 from orchestrator.container.difference import Difference, differences
+from orchestrator.container.engine import Environment
 from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.image import Recipe, index_has_password
@@ -19,6 +21,7 @@ from orchestrator.facts.place import LiveRun
 from orchestrator.inventory import Host
 
 CREATE, REPLACE, BESIDE, START, PROVE, KEEP = "create", "replace", "beside", "start", "prove", "unchanged"
+UNPAUSE = "unpause"
 """What is done to the container. `beside`: a run lives in the old one; `prove`: a deploy was cut short."""
 
 
@@ -40,6 +43,7 @@ class Plan:
     keys_change: bool = False
     leftovers: tuple[Container, ...] = ()  # replaced before, without a run now
     changes: tuple[Difference, ...] = ()
+    by_hand: tuple[Difference, ...] = ()  # what somebody changed on the host since the last deploy
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,12 +76,14 @@ def make_plan(
     check_place(host, identity, facts.place)
     check_root(host, facts.place, facts.system)
     check_volumes(host, facts.place)
-    old = facts.docker.container(spec.name)
+    recorded = Environment.read(facts.place.environment)
+    old = find(spec.name, facts.docker.containers, recorded)
     if old:
         check_ours(host, identity, old)
+    changed = by_hand(spec.name, old, recorded, facts.docker.images)
     changes = differences(_recorded(old), asdict(spec), recipe.source) if old else ()
     live = facts.place.inside(old.id) if old and old.running else ()
-    action = _action(old, changes, facts, live=bool(live) and not replace)
+    action = _action(old, (*changes, *changed), facts, live=bool(live) and not replace)
     wanted_keys = _keys(facts, keys)
     tag = recipe.tag(identity)
     images = facts.docker.images
@@ -103,9 +109,10 @@ def make_plan(
         build_base=bool(build and source)
         and not _is_there(images, recipe.base, "orch.source", source.digest if source else ""),
         keys=wanted_keys,
-        keys_change=wanted_keys != facts.place.placed_keys and action in (KEEP, START, PROVE),
+        keys_change=wanted_keys != facts.place.placed_keys and action in (KEEP, START, UNPAUSE, PROVE),
         leftovers=tuple(_leftovers(spec.name, facts)),
         changes=changes,
+        by_hand=changed,
         notes=(
             *_notes(host, spec, wanted_keys, live, action),
             *ground_notes(facts.place.mount),
@@ -145,6 +152,8 @@ def _action(old: Container | None, changes: Sequence[Difference], facts: Facts, 
         return CREATE
     if changes:
         return BESIDE if live else REPLACE
+    if old.paused:
+        return UNPAUSE
     if not old.running:
         return START
     return KEEP if _is_recorded(old, facts.place.environment) else PROVE
@@ -174,7 +183,7 @@ def _port(host: Host, spec: ContainerSpec, facts: Facts, old: Container | None, 
     """Choose the host's port for sshd. Raises Busy when the wished one is taken."""
     held = old.labels.get("orch.port", "") if old else ""
     own = int(held) if held.isdecimal() else None
-    if action in (START, PROVE, KEEP) and own:
+    if action in (START, UNPAUSE, PROVE, KEEP) and own:
         return own
     free_soon = {own} if action == REPLACE else set()
     if spec.ssh_port is not None:
@@ -199,11 +208,6 @@ def _check_port(
     if old and holder == old.name:
         hint = f"A run lives in it: wait for its end, or --replace ends it, or set ssh_port = auto ({place})."
     raise Busy(f"port {port} is taken by {by}", where=host.name, hint=hint)
-
-
-def old_name(name: str, container: str) -> str:
-    """Return what a container is called once another one has taken its place."""
-    return f"{name}-old-{container[:12]}"
 
 
 def _leftovers(name: str, facts: Facts) -> Iterator[Container]:

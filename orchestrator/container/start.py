@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from orchestrator.container.by_hand import old_name
 from orchestrator.container.causes import explain_failure
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import BESIDE, REPLACE, Plan, old_name
+from orchestrator.container.plan import BESIDE, REPLACE, Plan
 from orchestrator.container.run_command import LIMITS, ending, environment_for, keeping, run_command, setup
 from orchestrator.container.turn import LOCK
 from orchestrator.errors import HostError
+from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
@@ -31,6 +35,8 @@ class Started:
     id: str
     image: str
     host_key: str  # type and key
+    made: Mapping[str, Any] = field(default_factory=dict)  # what a person may change in it (made.j2)
+    tagged: str = ""  # the id of the image that has the plan's tag
 
 
 def start_script(
@@ -48,6 +54,8 @@ def start_script(
         action=plan.action,
         old=old.id if old else "",
         old_running=bool(old and old.running),
+        old_paused=bool(old and old.paused),
+        tag=plan.tag,
         old_name=old_name(spec.name, old.id) if old else "",
         user=spec.user,
         folder=spec.digest[:12],
@@ -70,7 +78,9 @@ def start(machine: Machine, plan: Plan, script: Script) -> Started:
     result = machine.run(script, deadline=DEADLINE)
     answer = answers(result.text)
     if answer.get("answer") == "started":
-        return Started(answer["id"], answer["image"], " ".join(answer["host_key"].split()[:2]))
+        host_key = " ".join(answer["host_key"].split()[:2])
+        made = json_object(answer.get("made"))
+        return Started(answer["id"], answer["image"], host_key, made, answer.get("tagged", ""))
     why = answer.get("why") or result.complaint
     raise explain_failure(machine.host, why, log=answer.get("log", ""), status=answer.get("exit"), plan=plan)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.container.engine import Environment
-from orchestrator.container.plan import BESIDE, CREATE, PROVE, REPLACE, START, Plan
+from orchestrator.container.plan import BESIDE, CREATE, PROVE, REPLACE, START, UNPAUSE, Plan
 from orchestrator.container.proof import Seen
 from orchestrator.container.spec import ContainerSpec, Facts
 from orchestrator.facts.gpu import GpuReport
@@ -41,10 +41,12 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield plan_line("image", "build", f"{spec.image} + {_with(spec)}{_first(plan)}")
     elif plan.action in (CREATE, REPLACE, BESIDE):
         yield plan_line("image", "use", f"{plan.tag} (there already)")
-    if plan.action in (CREATE, REPLACE, BESIDE, START, PROVE):
-        yield plan_line("container", _VERB[plan.action], "   ".join(_container(plan)))
+    if plan.action in _SHOWN:
+        yield plan_line("container", plan.action, "   ".join(_container(plan)))
     for change in plan.changes:
         yield plan_line("", "", str(change))
+    for change in plan.by_hand:
+        yield plan_line("", "", f"by hand: {change}")
     if spec.volumes and plan.action in (CREATE, REPLACE, BESIDE):
         yield plan_line("volumes", "", "   ".join(_volume(v) for v in spec.volumes))
     if plan.keys_change:
@@ -55,7 +57,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield plan_line("note", "", note)
 
 
-_VERB = {CREATE: "create", REPLACE: "replace", BESIDE: "beside", START: "start", PROVE: "prove"}
+_SHOWN = frozenset({CREATE, REPLACE, BESIDE, START, UNPAUSE, PROVE})
 
 
 def plan_line(what: str, verb: str, text: str) -> str:

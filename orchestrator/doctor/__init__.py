@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from orchestrator.doctor import direct, engine, gpu, machine
+from orchestrator.doctor import deployed, direct, engine, gpu, machine
 from orchestrator.doctor.check import Check, Examined, Level, fail, ok
 from orchestrator.errors import OrchError
 
@@ -27,6 +27,7 @@ def diagnose(seen: Examined) -> tuple[Check, ...]:
         *([ok("engine", f"auto: {picked}")] if picked else []),
         *_BY_ENGINE.get(seen.host.settings.engine, engine.checks)(seen),
         *gpu.checks(seen),
+        *deployed.checks(seen),
     )
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from orchestrator.container.identity import Identity
+from orchestrator.container.image import recipe
+from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.known import extra_python, own_values
 from orchestrator.container.settle import settle
+from orchestrator.container.since import noted
 from orchestrator.container.spec import TENSORFLOW, base_image
 from orchestrator.doctor.check import Examined
+from orchestrator.errors import OrchError
+from orchestrator.facts.changed import CHANGED, ChangedReport
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.gpu import GPUS
 from orchestrator.facts.own import OWN, OwnReport
@@ -18,27 +24,29 @@ from orchestrator.facts.system import SYSTEM
 from orchestrator.facts.tag import TAG
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import on_host
+from orchestrator.inventory import Host
 
 
-def look(machine: Machine, identity: Identity | None) -> Examined:
+def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]) -> Examined:
     """Ask a host. `identity` is the caller's: its container may hold the port that it wants."""
     place = identity.place(machine.host) if identity else machine.host.settings.root
     settle(machine, place)
     host, settings = machine.host, machine.host.settings
     engine = settings.container_command
-    plain = f"tensorflow/tensorflow:{settings.tensorflow or TENSORFLOW}"
+    inputs, unread = _inputs(host, environ)
     values = {
         "root": settings.root,
         "engine": settings.engine,
         "docker": engine,
-        "images": [settings.image] if settings.image else [plain, f"{plain}-gpu"],
+        "images": _images(host, identity, inputs),
         "place": on_host(place).text,
         "volumes": [(v.source, on_host(v.source).text) for v in settings.volumes],
         "host": host.name,
+        "container": identity.container if identity else "",
         "extra_python": extra_python(host),
         **own_values(host),
     }
-    own = () if settings.in_container else (OWN,)
+    own = (CHANGED,) if settings.in_container else (OWN,)
     before = time.time()
     answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, *own, values=values)
     asked = (before, time.time())
@@ -55,6 +63,25 @@ def look(machine: Machine, identity: Identity | None) -> Examined:
         image=image,
         tag=tag,
         container=identity.container if identity else None,
-        own=answers.of(OWN) if own else OwnReport(),
+        own=OwnReport() if settings.in_container else answers.of(OWN),
+        changed=answers.of(CHANGED) if settings.in_container else ChangedReport(),
+        noted=noted(host, inputs) if inputs else {},
+        unread=unread,
         asked=asked,
     )
+
+
+def _inputs(host: Host, environ: Mapping[str, str]) -> tuple[Inputs | None, OrchError | None]:
+    try:
+        return read_inputs(host, environ), None
+    except OrchError as error:
+        return None, error
+
+
+def _images(host: Host, identity: Identity | None, inputs: Inputs | None) -> list[str]:
+    """Return what the base may be, which depends on the GPUs, and the project's own image on each."""
+    plain = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}"
+    bases = [host.settings.image] if host.settings.image else [plain, f"{plain}-gpu"]
+    if not identity or not inputs:
+        return bases
+    return [*bases, *(recipe(base, host.settings, inputs).tag(identity) for base in bases)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from orchestrator.errors import OrchError
+from orchestrator.facts.changed import ChangedReport
 from orchestrator.facts.docker import DockerReport
 from orchestrator.facts.gpu import GpuReport
 from orchestrator.facts.own import OwnReport
@@ -46,6 +49,9 @@ class Examined:
     tag: TagReport | None = None  # asked only when the image is not on the host
     container: str | None = None  # the name of the caller's own container
     own: OwnReport = field(default_factory=OwnReport)  # of the account, where no container keeps running
+    changed: ChangedReport = field(default_factory=ChangedReport)  # in the container, past orch
+    noted: Mapping[str, str] = field(default_factory=dict)  # the settings as they are now (since.py)
+    unread: OrchError | None = None  # why a file that a setting names can't be read
     asked: tuple[float, float] = (0.0, float("inf"))  # our clock before and after
 
     def set_in(self, setting: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.container.apptainer_image import is_path
-from orchestrator.container.known import check_activation, recorded
+from orchestrator.container.engine import Environment
+from orchestrator.container.known import check_activation
 from orchestrator.container.own import check_python
 from orchestrator.doctor import python
 from orchestrator.doctor.check import Check, Examined, fail, ok, warn
@@ -67,7 +68,7 @@ def _activation(seen: Examined) -> Iterator[Check]:
 
 def _by_hand(seen: Examined) -> Iterator[Check]:
     """Compare what is installed with what a deploy installed."""
-    there = recorded(seen.place)
+    there = Environment.read(seen.place.environment)
     changes = [change for whole, change in seen.place.venv_changes if there and whole == there.whole]
     if changes:
         hint = "`orch deploy` makes it anew; what shall stay belongs into requirements."

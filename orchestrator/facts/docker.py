@@ -25,6 +25,8 @@ class Container:
     exit_code: int
     labels: Mapping[str, str]
     ports: frozenset[int] = frozenset()  # of the host, that it publishes when it runs
+    paused: bool = False
+    made: Mapping[str, Any] = field(default_factory=dict)  # what a person may change in it (made.j2)
 
     @property
     def ours(self) -> bool:
@@ -150,6 +152,8 @@ def _container(found: Mapping[str, Any]) -> Container:
         exit_code=int(state.get("ExitCode") or 0),
         labels=found.get("labels") or {},
         ports=frozenset(int(b["HostPort"]) for b in bindings if str(b.get("HostPort")).isdecimal()),
+        paused=bool(state.get("Paused")),
+        made=found.get("made") or {},
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 
 class Lines:
@@ -30,3 +32,12 @@ class Lines:
         """Return the whole number behind a key, None when there is none."""
         text = self.text(key).strip()
         return int(text) if text.removeprefix("-").isdecimal() else None
+
+
+def json_object(text: str | None) -> dict[str, Any]:
+    """Return the JSON object that a text holds; nothing where something else is in it."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

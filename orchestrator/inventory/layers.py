@@ -11,7 +11,8 @@ from typing import Any
 
 from orchestrator.inventory.grammar import ALL, UNGROUPED, Book, Value, Variables, read
 from orchestrator.inventory.host import Host, Settings
-from orchestrator.inventory.settings import CONNECTION, SETTINGS, check_key, convert
+from orchestrator.inventory.nearest import nearest
+from orchestrator.inventory.settings import CONNECTION, SETTINGS, check_key, convert, slip
 from orchestrator.inventory.source import Place, shown
 from orchestrator.inventory.tree import Tree
 
@@ -58,7 +59,13 @@ def lay(files: Sequence[Path], environ: Mapping[str, str], flags: Mapping[str, s
             hosts.append(_host(entry.name, said, groups, str(entry.place)))
         else:
             left_out[entry.name] = f"ansible_connection={kind}; orch reaches hosts by ssh or on this machine"
-    warnings = (*book.conflicts, *_unread(book, files), *_one_machine(hosts), *_left_out(left_out))
+    warnings = (
+        *_slips(environ),
+        *book.conflicts,
+        *_unread(book, files),
+        *_one_machine(hosts),
+        *_left_out(left_out),
+    )
     members = {name: found for name, found in tree.members().items() if name != UNGROUPED}
     return Layers(tuple(hosts), left_out, members, warnings, common, above)
 
@@ -70,6 +77,21 @@ def _from_environment(environ: Mapping[str, str]) -> Variables:
         if environ.get(name):
             found[key] = _outside(name, environ[name])
     return found
+
+
+_ALSO = ("inventory", "log_file")
+"""What else is read of the environment by these names: ORCH_INVENTORY, ORCH_LOG_FILE."""
+
+
+def _slips(environ: Mapping[str, str]) -> Iterable[str]:
+    """Say which ORCH_<KEY> is nearly one that counts: it has no effect, and a team may have its own."""
+    for name in sorted(environ):
+        key = name.removeprefix("ORCH_").lower()
+        if key == name.lower() or key in SETTINGS or key in _ALSO:
+            continue
+        meant = slip(key) or nearest(key, _ALSO, 0.8)
+        if meant:
+            yield f"{name} is no setting. Did you mean ORCH_{meant.upper()}?"
 
 
 def _from_flags(flags: Mapping[str, str]) -> Variables:

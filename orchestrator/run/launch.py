@@ -12,11 +12,11 @@ from orchestrator.container.ready import no_environment
 from orchestrator.container.start import answers
 from orchestrator.container.turn import LOCK
 from orchestrator.errors import Busy, HostError, LostConnection, OrchError
+from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script, on_host
 from orchestrator.inventory import Host
 from orchestrator.render import render, source
-from orchestrator.run.record import json_object
 from orchestrator.run.spec import RunSpec
 
 LAUNCH_DEADLINE = 300.0
@@ -48,6 +48,9 @@ class Launched:
     indices: tuple[int, ...]  # the same GPUs as nvidia-smi numbers them
     state: Mapping[str, Any]
     log: str  # the last lines so far
+    settings: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what the environment was deployed with (since.py)
 
 
 class NeedsBundle(OrchError):
@@ -137,7 +140,8 @@ def launch(machine: Machine, order: Order) -> Launched:
     gpus = answer.get("gpus", "-")
     chosen = None if gpus == "-" else tuple(g for g in gpus.split(",") if g)
     indices = tuple(int(i) for i in answer.get("indices", "").split(",") if i.isdigit())
-    return Launched(host, answer.get("place", ""), chosen, indices, state, answer.get("log", ""))
+    settings = json_object(answer.get("environment")).get("settings") or {}
+    return Launched(host, answer.get("place", ""), chosen, indices, state, answer.get("log", ""), settings)
 
 
 def _answer(machine: Machine, order: Order) -> dict[str, str]:

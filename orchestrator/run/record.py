@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.facts.lines import json_object
 from orchestrator.facts.question import Fact, Section
 from orchestrator.run.spec import RunSpec
 
@@ -113,15 +114,6 @@ def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
         )
     except (ValueError, KeyError):
         return None
-
-
-def json_object(text: str | None) -> dict[str, Any]:
-    """Return what a file that is replaced as a whole holds; nothing where something else is in it."""
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _number(text: str | None) -> float:

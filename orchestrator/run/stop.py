@@ -10,11 +10,12 @@ from typing import Any
 
 from orchestrator.container.start import answers
 from orchestrator.errors import HostError
+from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, quote
 from orchestrator.render import render
 from orchestrator.run.launch import GRACE
-from orchestrator.run.record import Record, json_object
+from orchestrator.run.record import Record
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def test_a_second_exec_only_where_an_image_must_be_looked_for(doctor: Run) -> No
     called = doctor({"gpu01": well(docker=DOCKER, tag="status\t1\nsaid\tno such manifest: x")})
     assert "FAIL  image" in called.out
     assert called.status == 1
-    assert [m.name for m in called.machines["gpu01"].ran] == ["system+gpu+docker+place", "tag"]
+    assert [m.name for m in called.machines["gpu01"].ran] == ["system+gpu+docker+place+changed", "tag"]
 
 
 def test_same_hosts_stand_together_and_show_what_is_not_well(doctor: Run) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.container import since
+from orchestrator.container.inputs import read_inputs
 from orchestrator.errors import Unreachable
 from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
+from orchestrator.inventory import load
 from orchestrator.run.spec import RunSpec
 from tests.cli.calling import Called, call
 from tests.unit.test_environment import CONTAINER
@@ -172,7 +176,7 @@ def test_a_run_that_may_be_on_a_dead_host_is_not_called_missing(project: Path) -
 # train
 
 
-def launched(how: str = "launched", **state: Any) -> Any:
+def launched(how: str = "launched", more: Sequence[str] = (), **state: Any) -> Any:
     lines = [
         f"answer {how}",
         "place /home/ana/.orch/ana/mnist",
@@ -180,6 +184,7 @@ def launched(how: str = "launched", **state: Any) -> Any:
         "indices 0,1,2,4",
         f"state {json.dumps({**RUNNING, **state})}",
         "log ",
+        *more,
     ]
 
     def prepare(machine: FakeMachine) -> None:
@@ -211,6 +216,31 @@ def test_train_prints_the_run_and_what_to_do_next(project: Path) -> None:
     assert said.err.splitlines()[0].startswith("code    2 files, ")
     assert said.err.splitlines()[-1] == "next:   orch tail nightly      orch ps      orch stop nightly"
     assert len(said.machines["gpu01"].ran) == 1
+
+
+def test_train_says_which_settings_are_not_those_of_the_deploy(project: Path) -> None:
+    def deployed(settings: dict[str, str]) -> Any:
+        return launched(more=[f"environment {json.dumps({'settings': settings})}"])
+
+    def noted() -> dict[str, str]:
+        (host,) = (h for h in load([project / "hosts.ini"], environ={}).hosts if h.name == "gpu01")
+        return since.noted(host, read_inputs(host, {}))
+
+    same = train(project, "-d", prepare=deployed(noted()))
+    assert "note:" not in same.err
+    before = noted()
+    with (project / "hosts.ini").open("a") as file:
+        file.write("shm_size=16g\n")
+    said = train(project, "-d", prepare=deployed(before))
+    number = len((project / "hosts.ini").read_text().splitlines())
+    note = f"note: changed since the deploy of gpu01: shm_size ({project}/hosts.ini:{number}). To have it: "
+    assert f"{note}orch deploy --hosts gpu01" in said.err.splitlines()
+    assert said.err.splitlines()[-1].startswith("next:")
+    assert len(said.machines["gpu01"].ran) == 1
+    assert "note:" not in train(project, "-d", "-q", prepare=deployed(before)).err
+    with (project / "hosts.ini").open("a") as file:
+        file.write("requirements=gone.txt\n")
+    assert "gone.txt: No such file" in train(project, "-d", prepare=deployed(before)).err
 
 
 def test_quiet_prints_nothing_but_the_id(project: Path) -> None:

@@ -151,3 +151,18 @@ def test_a_file_planted_for_others_is_not_read(desk):
     os.chown(path, 12345, 12345)
     with pytest.raises(ConfigError, match="somebody else's"):
         find_files(below, {"XDG_CONFIG_HOME": "/nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("ORCH_IMAGEE", "ORCH_IMAGE"), ("ORCH_SHMSIZE", "ORCH_SHM_SIZE"), ("ORCH_INVENTRY", "ORCH_INVENTORY")],
+)
+def test_a_slip_in_the_environment_is_told(name: str, meant: str) -> None:
+    found = load([], environ={name: "x"})
+    assert found.warnings == (f"{name} is no setting. Did you mean {meant}?",)
+
+
+def test_what_else_is_in_the_environment_is_nobodys_slip() -> None:
+    ours = ("ORCH_RUN_ID", "ORCH_RUN_DIR", "ORCH_PERSON", "ORCH_INVENTORY", "ORCH_LOG_FILE", "ORCH_PROGRESS")
+    teams = ("ORCH_API_TOKEN", "ORCHESTRA", "IMAGEE")
+    assert load([], environ=dict.fromkeys((*ours, *teams), "x")).warnings == ()

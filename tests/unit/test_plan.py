@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from orchestrator.container.by_hand import old_name
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, Plan, old_name
+from orchestrator.container.plan import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, Plan
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.source import read_source
 from orchestrator.container.telling import plan_lines

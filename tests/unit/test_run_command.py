@@ -177,7 +177,7 @@ def test_values_reach_the_engine_exactly(tmp_path: Path) -> None:
     )
     out, calls = run_start(tmp_path, inputs)
     assert out.splitlines()[0] == "answer started"
-    assert calls == ["run", "exec", "update", "inspect"]
+    assert calls == ["run", "exec", "update", "inspect", "image", "inspect"]
     assert (tmp_path / "bin" / "docker.env").read_text() == 'A=it\'s  $HOME `id` \\n "x" \n'
     assert (tmp_path / "bin" / "docker.two").read_text() == "first\n second's\n"
     assert (here(tmp_path) / "ssh" / "authorized_keys").read_text().startswith("ssh-ed25519 AAAAC3Nza")
