@@ -47,7 +47,9 @@ class Images:
 def survey_images(machine: Machine) -> Images:
     """Ask in one exec. Raises HostError or NotPermitted when the engine can't be used."""
     host = machine.host
-    answers = ask(machine, DOCKER, IMAGES, values={"docker": host.settings.engine_command}, deadline=DEADLINE)
+    answers = ask(
+        machine, DOCKER, IMAGES, values={"docker": host.settings.container_command}, deadline=DEADLINE
+    )
     trouble = answers.of(DOCKER).trouble
     if trouble:
         raise engine_error(host, trouble, host.user or "ACCOUNT")
@@ -122,7 +124,7 @@ def remove(machine: Machine, gone: Sequence[OwnImage]) -> Iterator[str]:
     host = machine.host
     text = render(
         "container/image_rm.sh.j2",
-        engine=host.settings.engine_command,
+        engine=host.settings.container_command,
         images=[(o.name, _names(o), _place(host.settings.root, o)) for o in _tops_first(gone)],
         by=caller(),
     )
