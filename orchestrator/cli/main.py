@@ -38,6 +38,7 @@ VERBS = {
     "cp": "copy files to and from a host or a run",
     "exec": "run a command in the container",
     "ssh": "open a shell in the container",
+    "login": "log in by hand, once, where a one-time password is asked for",
     "ssh-config": "stanzas for ~/.ssh/config",
     "schedule": "run commands by cron",
     "down": "stop and remove the container",

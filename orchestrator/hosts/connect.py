@@ -57,7 +57,7 @@ def _reach(host: Host, steps: Sequence[Step], prompt: Prompt | None) -> SshMachi
     """Open a connection to the last of the steps, through those before it."""
     step = steps[-1]
     if step.master:
-        return _on_master(host, step.route, step.master)
+        return on_master(host, step.route, step.master)
     behind = _jump(host, steps[:-1], prompt)
     opened = _by_ssh if step.program else _by_fabric
     try:
@@ -68,7 +68,7 @@ def _reach(host: Host, steps: Sequence[Step], prompt: Prompt | None) -> SshMachi
         raise
 
 
-def _on_master(host: Host, route: Route, path: str) -> OpenSshMachine:
+def on_master(host: Host, route: Route, path: str) -> OpenSshMachine:
     """Use a live master of the user's."""
     from orchestrator.hosts.openssh import OpenSshMachine
     from orchestrator.hosts.openssh_identity import Identity
@@ -99,7 +99,7 @@ def _by_ssh(
     policy = _policy(host, route)
     named_at = host.sources.get("ansible_ssh_private_key_file")
     args = (*host.common_args, *host.extra_args)
-    wanted = Wanted(host.name, route, args, host.key, named_at, policy, proxy, way)
+    wanted = Wanted(host.name, route, args, policy, host.key, named_at, proxy, way)
     master = open_master(wanted, KnownHosts(host.name, route, policy, prompt, certificates=True), limit)
     identity = Identity(route, master.said().accepted, known=True)
     return OpenSshMachine(host, master.path, identity, master, behind, lambda: _reach(host, steps, prompt))

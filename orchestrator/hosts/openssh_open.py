@@ -25,6 +25,10 @@ _STRICT = {
 }  # whatever else the policy: an unknown key is no matter for ssh, but for us
 
 
+def _is_fine() -> None:
+    """The way through no jump."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is to be opened. `named` is the inventory's key file, `proxy` a ProxyCommand of ours."""
@@ -32,12 +36,12 @@ class Wanted:
     host: str
     route: Route
     args: tuple[str, ...]
-    named: str | None
-    named_at: str | None
     policy: str
-    proxy: str | None
-    way: Callable[[], None]
-    """Says what is wrong with the way through the jump, if anything is."""
+    named: str | None = None
+    named_at: str | None = None
+    proxy: str | None = None
+    way: Callable[[], None] = _is_fine
+    """Raises what is wrong with the way through the jump, if anything is."""
 
     @property
     def proxied(self) -> bool:

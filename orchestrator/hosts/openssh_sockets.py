@@ -12,6 +12,7 @@ from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.openssh_mux import is_alive
 from orchestrator.hosts.ssh_config import Route
 
+_LOGIN = "login-"
 _GREETING_SECONDS = 3.0  # a live master greets at once; one that stands still is as none
 
 
@@ -54,7 +55,14 @@ def fresh() -> str:
 def of_login(route: Route) -> str:
     """Return the path of the socket that `orch login` keeps for a host."""
     way = (route.user, route.address, route.port, route.key_alias, route.jump, route.command)
-    return os.path.join(_folder(), "login-" + hashlib.sha256(repr(way).encode()).hexdigest()[:16])
+    return os.path.join(_folder(), _LOGIN + hashlib.sha256(repr(way).encode()).hexdigest()[:16])
+
+
+def all_kept() -> list[str]:
+    """Return the sockets of all that `orch login` keeps, alive or not."""
+    if not _is_ours(_folder()):
+        return []
+    return sorted(os.path.join(_folder(), n) for n in os.listdir(_folder()) if n.startswith(_LOGIN))
 
 
 def kept(route: Route) -> str | None:
