@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from orchestrator.errors import ConfigError, NotPermitted
 
 
 class NeedsProgram(ConfigError):
     """ssh_config asks for what only the ssh program does."""
+
+
+def by_hand(host: str, methods: Iterable[str]) -> str | None:
+    """Return what to do where the host takes an answer that only a person has, or a ticket."""
+    if {"keyboard-interactive", "password"} & set(methods):
+        return f"Log in once by hand, and orch goes on with that: orch login {host}"
+    return "Get a Kerberos ticket: kinit" if "gssapi-with-mic" in methods else None
 
 
 class LoginRefused(NotPermitted):

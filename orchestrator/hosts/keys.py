@@ -15,7 +15,7 @@ from paramiko.agent import AgentSSH
 from paramiko.auth_strategy import AuthStrategy
 
 from orchestrator.errors import ConfigError, NotPermitted, Unreachable
-from orchestrator.hosts.beyond import LoginRefused
+from orchestrator.hosts.beyond import LoginRefused, by_hand
 from orchestrator.hosts.key_files import (
     SIGNS,
     BadKey,
@@ -84,12 +84,14 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
             try:
                 more = transport.auth_publickey(self.user, key)
             except paramiko.BadAuthenticationType as error:
-                raise self._refused(f"it takes no keys, only {', '.join(error.allowed_types)}") from error
+                raise self._wants(
+                    error.allowed_types, f"it takes no keys, only {', '.join(error.allowed_types)}"
+                ) from error
             except (paramiko.SSHException, EOFError, OSError) as error:
                 self._go_on(transport, error)
                 continue
             if more:
-                raise self._refused(f"the key is right, but it also wants {' and '.join(more)}")
+                raise self._wants(more, f"the key is right, but it also wants {' or '.join(more)}")
             self.key = key
             return
         raise self._refused()
@@ -107,6 +109,12 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
                 f"the host hung up after {len(self.tried)} keys (MaxAuthTries); name the right one with "
                 "ansible_ssh_private_key_file, or IdentityFile and IdentitiesOnly yes"
             ) from error
+
+    def _wants(self, methods: Sequence[str], why: str) -> LoginRefused:
+        """Return the error for a host that wants something else, or more, than a key."""
+        error = self._refused(why)
+        error.hint = None if self.inside else by_hand(self.host, methods)
+        return error
 
     def _refused(self, why: str | None = None) -> LoginRefused:
         tried = ", ".join(self.tried) or "none"

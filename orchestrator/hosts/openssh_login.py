@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from orchestrator.errors import ConfigError, NotPermitted
 from orchestrator.hosts import openssh_sockets
 from orchestrator.hosts.limit import Limit
-from orchestrator.hosts.openssh_master import through, words
+from orchestrator.hosts.openssh_master import lastingly, through, words
 from orchestrator.hosts.openssh_mux import Control, Gone
 from orchestrator.hosts.openssh_open import Wanted
 from orchestrator.hosts.ssh_config import Route
@@ -86,7 +86,7 @@ def _opened(host: Host, route: Route, before: str | None, last: bool) -> str:
         route=route,
         args=args if last else config_file(args),
         named=host.key if last else None,
-        proxy=through(before) if before else None,
+        proxy=lastingly(through(before)) if before else None,
         policy=policy,
     )
     _forget(path)
@@ -119,14 +119,13 @@ def _forget(path: str) -> None:
 
 def end(paths: Sequence[str]) -> int:
     """End the masters that `orch login` keeps at these sockets, and return how many there were."""
-    ended = 0
+    found = []
     for path in paths:
         try:
-            control = Control(path, Limit(_SECONDS))
+            found.append(Control(path, Limit(_SECONDS)))
         except (Gone, TimeoutError):
             _forget(path)
-            continue
-        with contextlib.closing(control), contextlib.suppress(Gone, TimeoutError):
+    for control in found:  # one that leads to another may take it along
+        with contextlib.closing(control), contextlib.suppress(Gone, TimeoutError, OSError):
             control.terminate(Limit(_SECONDS))
-        ended += 1
-    return ended
+    return len(found)

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -24,6 +25,12 @@ _NOTHING_ELSE = ("ClearAllForwardings=yes", "RemoteCommand=none", "ControlPersis
 # However orch ends, its end of the pipe closes, which ends the program.
 _WATCHED = 'exec 3<&0; (read -r _ <&3; kill "$$") >/dev/null 2>&1 & exec 3<&- "$@" </dev/null'
 
+# `nohup` would not do: ssh takes the signal back.
+_ALONE = (
+    "import os, sys; os.setsid(); os.dup2(os.open(os.devnull, os.O_WRONLY), 2); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
+
 
 def words(route: Route, path: str, args: Sequence[str], options: Sequence[str]) -> list[str]:
     """Return the command line of a master. The first value of an option counts: ours come first."""
@@ -37,6 +44,11 @@ def through(path: str) -> str:
     # without its master it would connect by itself: `false` keeps it from that
     line = f"ssh -F none -S {shlex.quote(path)} -o ControlMaster=no -o ProxyCommand=false -W "
     return line.replace("%", "%%") + "[%h]:%p jump"
+
+
+def lastingly(proxy: str) -> str:
+    """Return a ProxyCommand that goes on when the terminal is closed, and says nothing on it."""
+    return f"{shlex.quote(sys.executable)} -Ic {shlex.quote(_ALONE)} {proxy}"
 
 
 class Master:

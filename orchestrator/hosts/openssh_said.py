@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import HostError, OrchError, Unreachable
-from orchestrator.hosts.beyond import LoginRefused
+from orchestrator.hosts.beyond import LoginRefused, by_hand
 from orchestrator.hosts.known_hosts import ShownKey
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.ssh_config import Route
@@ -181,8 +181,7 @@ def explain_login(said: Said, host: str, user: str, also: Sequence[str] = ()) ->
 def _why_refused(said: Said, host: str, tries: int) -> tuple[str | None, str | None]:
     """Return what the host said of it beyond a plain no, and what to do."""
     methods = (said.after("Authentications that can continue: ") or "").split(",")
-    asks = {"keyboard-interactive", "password"} & set(methods)
-    hint = f"Log in once by hand, and orch goes on with that: orch login {host}" if asks else None
+    hint = by_hand(host, methods)
     if said.has("with partial success"):
         return f"the key is right, but it also wants {' or '.join(methods)}", hint
     if said.has("Too many authentication failures"):

@@ -71,6 +71,7 @@ class Server:
         self.authorized.write_text((folder / "login.pub").read_text())
         self.log = folder / "sshd.log"
         self.host_keys = [_copied(kind, folder) for kind in KEYS]
+        self.program = program("sshd")
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *extra: str, host_keys: list[Path] | None = None, within: tuple[str, ...] = ()) -> None:
@@ -96,10 +97,9 @@ class Server:
         config.write_text("\n".join(lines) + "\n")
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
-        sshd = program("sshd")
-        assert sshd
+        assert self.program
         before = self.count("Server listening") if self.log.exists() else 0
-        self.process = subprocess.Popen([*within, sshd, "-D", "-f", str(config), "-E", str(self.log)])
+        self.process = subprocess.Popen([*within, self.program, "-D", "-f", str(config), "-E", str(self.log)])
         self._wait(before)
 
     def _wait(self, before: int) -> None:
