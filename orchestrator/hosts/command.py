@@ -12,7 +12,10 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from orchestrator.errors import HostError
 from orchestrator.hosts.masking import MASK, hide
+
+_LONGEST_LINE = 100_000  # bytes; Linux takes 128 KiB in one argument (MAX_ARG_STRLEN)
 
 # What sh, bash, zsh, fish, csh and tcsh all leave alone inside single quotes: no quote, backslash
 # (fish), `!` (csh history) or line end (csh).
@@ -142,6 +145,18 @@ def lasting(command: Command | Script) -> Script:
     if isinstance(command, Script):
         return Script(command.name, f"trap : INT QUIT; (\n{command.text}\n); exit")
     return Script("stream", f"trap : INT QUIT; ( {command.shell()} ); exit")
+
+
+def line_of(command: Command | Script, folders: Iterable[str], *, host: str) -> str:
+    """Return the line that starts a command on a host, for a login shell of any kind. Raises HostError."""
+    line = for_any_shell(on_path(folders, lasting(command)))
+    if len(line) > _LONGEST_LINE:
+        raise HostError(
+            f"a command of {len(line)} bytes is too long to be started: {_LONGEST_LINE} at most",
+            where=host,
+            hint="Send what is long as a file",
+        )
+    return line
 
 
 def on_host(path: str) -> Raw:

@@ -12,7 +12,7 @@ from orchestrator.errors import HostError, LostConnection, Unreachable
 from orchestrator.hosts import files
 from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import Result, Stream, Terminal, Tunnel
-from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
+from orchestrator.hosts.command import Command, Script, framed, line_of, on_path
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.openssh_identity import Identity
 from orchestrator.hosts.openssh_master import Master
@@ -24,7 +24,6 @@ from orchestrator.inventory import Host
 
 _OPEN_SECONDS = 30.0  # to open a session and start a command on it
 _LIFE_SECONDS = 3.0  # for a sign of life of the master
-_LONGEST_LINE = 100_000  # bytes; Linux takes 128 KiB in one argument (MAX_ARG_STRLEN)
 
 
 class Share(Protocol):
@@ -72,17 +71,17 @@ class OpenSshMachine(SessionMachine):
 
     def _run(self, script: Script, deadline: float) -> Result:
         limit, began = Limit(deadline), time.monotonic()
-        frame = framed(on_path(self.host.settings.remote_path, script))
-        answer = Answer(frame)
-        ends = pipes()
-        with (
-            contextlib.closing(ends),
-            contextlib.closing(self._session(b"exec /bin/sh -s", ends, limit, script.name)),
-        ):
-            talk(ends, frame.stdin, answer, limit)
-            if not answer.whole and limit.over:
-                raise self._hangs(script.name, limit)
-        return answer.result(script.name, self.host.name, time.monotonic() - began)
+        frame = framed(on_path(self.host.settings.remote_path, script), watched=script.asks)
+        answer, ends, status = Answer(frame), pipes(), None
+        with contextlib.closing(ends):
+            with contextlib.closing(self._session(b"exec /bin/sh -s", ends, limit, script.name)) as control:
+                talk(ends, frame.stdin, answer, limit, held=script.asks)
+                if not answer.whole:
+                    if limit.over:
+                        raise self._hangs(script.name, limit)
+                    control.listen(limit.left)
+                    status = control.exit_status
+        return answer.result(script.name, self.host.name, time.monotonic() - began, status)
 
     def _session(
         self, line: bytes, ends: Ends, limit: Limit, name: str, terminal: Terminal | None = None
@@ -127,9 +126,7 @@ class OpenSshMachine(SessionMachine):
         return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
 
     def _stream(self, command: Command | Script, terminal: Terminal | None) -> Stream:
-        line = for_any_shell(on_path(self.host.settings.remote_path, lasting(command)))
-        if len(line) > _LONGEST_LINE:
-            raise HostError(f"a command of {len(line)} bytes is too long to be started", where=self.host.name)
+        line = line_of(command, self.host.settings.remote_path, host=self.host.name)
         name = command.name if isinstance(command, Script) else "stream"
         ends = pseudo_terminal(terminal) if terminal else pipes()
         try:
@@ -139,7 +136,7 @@ class OpenSshMachine(SessionMachine):
         except BaseException:
             ends.close()
             raise
-        return MuxStream(ends, control, self.host.name, lambda: self.alive, pid)
+        return MuxStream(ends, control, self.host.name, name, lambda: self.alive, pid)
 
     def _pid(self, name: str, limit: Limit) -> int:
         with self._told(name, limit), self._control(limit) as control, contextlib.closing(control):

@@ -20,7 +20,7 @@ _VERSION = 4
 _HELLO = 0x00000001
 _NEW_SESSION, _ALIVE_CHECK, _TERMINATE, _NEW_STDIO_FWD = 0x10000002, 0x10000004, 0x10000005, 0x10000008
 _OK, _PERMISSION_DENIED, _FAILURE = 0x80000001, 0x80000002, 0x80000003
-_EXIT_MESSAGE, _ALIVE, _SESSION_OPENED = 0x80000004, 0x80000005, 0x80000006
+_EXIT_MESSAGE, _ALIVE, _SESSION_OPENED, _TTY_ALLOC_FAIL = 0x80000004, 0x80000005, 0x80000006, 0x80000008
 _NO_ESCAPE = 0xFFFFFFFF
 _LARGEST = 1 << 18  # bytes of a message, as ssh allows
 
@@ -41,6 +41,7 @@ class Control:
         self._read = bytearray()
         self._ended = False
         self.exit_status: int | None = None
+        self.no_terminal = False  # the host was asked for one, and gave none
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._bounded(limit)
@@ -100,6 +101,7 @@ class Control:
                 kind, body = self._message()
                 if kind == _EXIT_MESSAGE:
                     self.exit_status = _numbers(body)[1]
+                self.no_terminal = self.no_terminal or kind == _TTY_ALLOC_FAIL
                 if time.monotonic() > until:
                     break
         except (TimeoutError, BlockingIOError):

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from orchestrator.errors import LostConnection
+from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.base import DEADLINE
 from orchestrator.hosts.openssh_mux import Control
 from orchestrator.hosts.pipes import Ends, PipeStream
@@ -26,9 +26,10 @@ class MuxStream(PipeStream):
     """
 
     def __init__(
-        self, ends: Ends, control: Control, host: str, alive: Callable[[], bool], master: int = 0
+        self, ends: Ends, control: Control, host: str, name: str, alive: Callable[[], bool], master: int = 0
     ) -> None:
         super().__init__(ends, host)
+        self._name = name
         self._control, self._alive, self._master = control, alive, master
         self._heard, self._missed = time.monotonic(), 0
 
@@ -38,12 +39,23 @@ class MuxStream(PipeStream):
         while True:
             left = _QUIET if until is None else min(_QUIET, max(0.0, until - time.monotonic()))
             ready = super()._ready(left, error=error)
+            if self._master and self._ends.out in ready:
+                self._check_terminal()
             if ready:
                 self._heard, self._missed = time.monotonic(), 0
             else:
                 self._look_after()
             if ready or (until is not None and time.monotonic() >= until):
                 return ready
+
+    def _check_terminal(self) -> None:
+        """Raise where the host gave no terminal: that is told before anything else."""
+        self._control.listen(0)
+        if self._control.no_terminal:
+            raise HostError(
+                f"{self._name}: the host gives no terminal (PermitTTY in sshd_config, no-pty for the key)",
+                where=self._host,
+            )
 
     def _look_after(self) -> None:
         if time.monotonic() - self._heard < _QUIET:

@@ -71,8 +71,11 @@ def set_size(number: int, columns: int, rows: int) -> None:
     fcntl.ioctl(number, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def talk(ends: Ends, script: bytes, answer: Answer, limit: Limit) -> None:
-    """Send the script and take both streams, until the answer is whole, they end, or the time is over."""
+def talk(ends: Ends, script: bytes, answer: Answer, limit: Limit, *, held: bool = False) -> None:
+    """Send the script and take both streams, until the answer is whole, they end, or the time is over.
+
+    `held`: stdin is not ended when the script is sent.
+    """
     feeds = {ends.out: answer.feed, ends.err: answer.feed_error}
     poll, rest = select.poll(), memoryview(script)
     os.set_blocking(ends.stdin, False)
@@ -85,7 +88,8 @@ def talk(ends: Ends, script: bytes, answer: Answer, limit: Limit) -> None:
                 rest = _sent(number, rest)
                 if not rest:
                     poll.unregister(number)
-                    ends.close_stdin()
+                    if not held:
+                        ends.close_stdin()
             elif piece := os.read(number, PIECE):
                 feeds[number](piece)
             else:

@@ -15,7 +15,7 @@ from orchestrator.hosts import files
 from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
-from orchestrator.hosts.command import Command, Script, for_any_shell, framed, lasting, on_path
+from orchestrator.hosts.command import Command, Script, framed, line_of, on_path
 from orchestrator.hosts.key_files import authorized_line
 from orchestrator.hosts.keys import Login, identities_for
 from orchestrator.hosts.limit import Limit
@@ -26,7 +26,6 @@ from orchestrator.hosts.trust import Pinned
 from orchestrator.inventory import Host
 
 _OPEN_SECONDS = 30.0  # to open a channel and start a command on it
-_LONGEST_LINE = 100_000  # bytes; Linux takes 128 KiB in one argument (MAX_ARG_STRLEN)
 
 
 class Share(Protocol):
@@ -133,13 +132,7 @@ class SshMachine(SessionMachine):
         return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
 
     def _stream(self, command: Command | Script, terminal: Terminal | None) -> Stream:
-        line = for_any_shell(on_path(self.host.settings.remote_path, lasting(command)))
-        if len(line) > _LONGEST_LINE:
-            raise HostError(
-                f"a command of {len(line)} bytes is too long to be started: {_LONGEST_LINE} at most",
-                where=self.host.name,
-                hint="Send what is long as a file",
-            )
+        line = line_of(command, self.host.settings.remote_path, host=self.host.name)
         name = command.name if isinstance(command, Script) else "stream"
         channel = self._start(line, Limit(_OPEN_SECONDS), name, terminal)
         channel.settimeout(None)

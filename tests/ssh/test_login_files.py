@@ -99,10 +99,10 @@ def test_a_key_that_is_restricted(sshd: Server) -> None:
         assert machine.run(Script("x", "echo hi")).out == b"hi\n"
         with pytest.raises(HostError, match="forbids forwarding"):
             machine.tunnel(sshd.port)
-        with pytest.raises(
-            HostError, match=r"gpu01: stream: the host gives no terminal \(PermitTTY in sshd_config, no-pty"
-        ):
-            machine.stream(Command.of("true"), terminal=Terminal())
+        said = r"gpu01: stream: the host gives no terminal \(PermitTTY in sshd_config, no-pty"
+        with pytest.raises(HostError, match=said):
+            with machine.stream(Command.of("true"), terminal=Terminal()) as stream:
+                stream.read(timeout=60)
         assert machine.run(Script("x", "echo on")).out == b"on\n"
 
 
