@@ -57,12 +57,13 @@ class NeedsBundle(OrchError):
     """The host does not hold the code yet: upload it and launch again."""
 
 
-def launch_line(spec: RunSpec) -> str:
+def launch_line(spec: RunSpec, *, lock: bool = True) -> str:
     """Return what a person would type: the line that runs inside the environment, in the run's folder.
 
-    The lock is waited for: somebody who looks at it shares it for a moment.
+    The lock is waited for: somebody who looks at it shares it for a moment. `lock` False: the disk has none.
     """
-    words: list[str | Raw] = ["nohup", "setsid", "flock", "-w", "10", Raw('"$ORCH_WORKER_DIR/lock"')]
+    words: list[str | Raw] = ["nohup", "setsid"]
+    words += ["flock", "-w", "10", Raw('"$ORCH_WORKER_DIR/lock"')] if lock else []
     words += ["python3", Raw('"$ORCH_RUN_DIR/supervise.py"'), "--person", spec.person, "--run", spec.run]
     line = Command((*words, "--", *spec.argv)).shell()
     return f'{line} >> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null'
@@ -71,10 +72,10 @@ def launch_line(spec: RunSpec) -> str:
 def script(order: Order, host: str) -> Script:
     """Return the whole launch script for one host."""
     spec = order.spec
-    line = (
+    start = (
         "ORCH_RUN_DIR=$1 ORCH_WORKER_DIR=$2; export ORCH_RUN_DIR ORCH_WORKER_DIR; "
         '[ "$3" = - ] || { CUDA_VISIBLE_DEVICES=$3 CUDA_DEVICE_ORDER=PCI_BUS_ID; '
-        f"export CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER; }}; exec {launch_line(spec)}"
+        "export CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER; }; exec "
     )
     text = render(
         "run/launch.sh.j2",
@@ -85,7 +86,8 @@ def script(order: Order, host: str) -> Script:
         spec=spec.text(),
         launch=_private(order, host),
         supervisor=(source("supervise.py") or "").rstrip(),
-        line=line,
+        line=start + launch_line(spec),
+        unlocked=start + launch_line(spec, lock=False),
         sub=spec.sub,
         gpus=spec.gpus,
         share=order.share,

@@ -1,6 +1,7 @@
 """What a project's folder holds: the real script on a real folder."""
 
 import json
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,14 +15,16 @@ from tests.unit.here import MACHINE
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def look(place: Path, home: Path, volumes: list[tuple[str, str]] | None = None) -> PlaceReport:
-    asked = question(PLACE, values={"place": str(place), "volumes": volumes or []})
+def look(
+    place: Path, home: Path, volumes: list[tuple[str, str]] | None = None, path: str = "/usr/bin:/bin"
+) -> PlaceReport:
+    asked = question(PLACE, values={"place": shlex.quote(str(place)), "volumes": volumes or []})
     done = subprocess.run(
         ["sh", "-c", asked.script.text],
         check=True,
         capture_output=True,
         text=True,
-        env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        env={"HOME": str(home), "PATH": path, "LC_ALL": "C"},
     )
     return parse(asked.sections(done.stdout)["place"])
 
