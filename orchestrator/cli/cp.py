@@ -9,6 +9,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App, inventory_options, pass_app
+from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED, OK, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _down(app: App, there: Place, to: Path, folder: bool, overwrite: bool) -> in
         to /= posixpath.basename(posixpath.normpath(there.path).rstrip("/")) or there.machine.host.name
     if not to.parent.is_dir() and not folder:
         raise UsageError(f"there is no folder {to.parent}")
-    source = named(there.machine, there.path, to)
+    with WAITING.on([there.machine.host.name]):
+        source = named(there.machine, there.path, to)
     return bring(app, there.machine, source, plan(source.wanted, overwrite=overwrite), to.parent)
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
+from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
+    from orchestrator.inventory import Host
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,14 @@ def find_place(app: App, text: str) -> Place | None:
         if len(hosts) != 1:
             raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
         home = path.startswith(("/", "~/")) or path == "~"
-        return Place(app.machine(hosts[0]), path if home else posixpath.join("~", path))
+        return Place(_reached(app, hosts[0]), path if home else posixpath.join("~", path))
     worker = only_worker(find_run(app, word))
-    return Place(app.machine(worker.host), posixpath.join(worker.record.directory, "work", path))
+    return Place(_reached(app, worker.host), posixpath.join(worker.record.directory, "work", path))
+
+
+def _reached(app: App, host: Host) -> Machine:
+    with WAITING.on([host.name]):
+        return app.machine(host)
 
 
 def inside_work(path: str) -> str:

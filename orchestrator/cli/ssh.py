@@ -8,6 +8,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App, inventory_options, pass_app
+from orchestrator.cli.waiting import WAITING
 
 if TYPE_CHECKING:
     from orchestrator.cli.target import Target
@@ -41,7 +42,8 @@ def command(app: App, on_host: bool, tty: bool, word: str | None, words: tuple[s
     target = find_target(app, word, on_host=on_host)
     line = " ".join(words[1:] if words[:1] == ("--",) else words)
     tty = tty or (not line and sys.stdin.isatty())
-    machine, command = _inside(target, line, tty)
+    with WAITING.on([target.host.name]):
+        machine, command = _inside(target, line, tty)
     try:
         with target.ending(), machine.stream(command, terminal=local_terminal() if tty else None) as stream:
             return interact(stream, raw=tty)

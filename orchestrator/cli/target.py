@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
-from orchestrator.cli.runs import find_run, only_worker
+from orchestrator.cli.runs import FoundRun, Worker, find_run, only_worker
+from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import LostConnection, OrchError, UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
         hosts = app.changed([word] if word else [])
         if len(hosts) != 1:
             raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
-        return host_target(app, hosts[0], on_host=on_host)
+        with WAITING.on([hosts[0].name]):
+            return host_target(app, hosts[0], on_host=on_host)
     return _run(app, word, on_host)
 
 
@@ -89,10 +91,15 @@ def host_target(app: App, host: Host, *, on_host: bool) -> Target:
 
 
 def _run(app: App, word: str, on_host: bool) -> Target:
-    from orchestrator.container.ready import read_environment
-
     found = find_run(app, word)
     worker = only_worker(found)
+    with WAITING.on([worker.host.name]):
+        return _run_target(app, found, worker, on_host)
+
+
+def _run_target(app: App, found: FoundRun, worker: Worker, on_host: bool) -> Target:
+    from orchestrator.container.ready import read_environment
+
     machine = app.machine(worker.host)
     record = worker.record
     work = f"work/{found.spec.sub}".rstrip("/")

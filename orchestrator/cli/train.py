@@ -11,6 +11,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import Busy, Interrupted, OrchError, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -219,7 +220,8 @@ def _launch(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) 
     from orchestrator.run import seen
     from orchestrator.run.launch import NeedsBundle
 
-    machine = app.machine(host)
+    with WAITING.on([host.name]):
+        machine = app.machine(host)
     new = False
     try:
         launched = _launched(app, machine, order)
@@ -238,20 +240,26 @@ def _launch(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) 
 def _launched(app: App, machine: Machine, order: Order) -> Launched:
     """Launch, after a deploy where one is missing and wanted."""
     from orchestrator.container.ready import NoEnvironment
-    from orchestrator.run.launch import launch
 
     try:
         try:
-            return launch(machine, order)
+            return _waited(machine, order)
         except NoEnvironment:
             if not _offer_deploy(app, machine.host):
                 raise
-            return launch(machine, order)
+            return _waited(machine, order)
     except KeyboardInterrupt:
         where = machine.host.name
         raise Interrupted(
             f"run {order.spec.run} may have been started", where=where, hint=f"See: orch ps {where}"
         ) from None
+
+
+def _waited(machine: Machine, order: Order) -> Launched:
+    from orchestrator.run.launch import launch
+
+    with WAITING.on([machine.host.name]):
+        return launch(machine, order)
 
 
 def _offer_deploy(app: App, host: Host) -> bool:

@@ -30,8 +30,11 @@ class Waiting:
 
     @contextmanager
     def on(self, hosts: Iterable[str]) -> Iterator[None]:
-        """Wait for these; nothing is drawn where stderr is no terminal that can take a line back."""
-        if not can_redraw():
+        """Wait for these; nothing is drawn where stderr is no terminal that can take a line back.
+
+        Within another wait this is a part of it.
+        """
+        if self._left or not can_redraw():
             yield
             return
         self._left, self._began, self._over = dict.fromkeys(hosts), time.monotonic(), threading.Event()
