@@ -28,8 +28,9 @@ def while_dropped(once: Callable[[], T], host: str, port: int, limit: Limit) -> 
         except Dropped as error:
             pause = _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
             if attempt + 1 == _TRIES or pause >= limit.left:
+                through = str(error) if "ProxyCommand" in str(error) else None
                 raise Unreachable(
-                    f"port {port} takes the connection and closes it at once",
+                    through or f"port {port} takes the connection and closes it at once",
                     where=host,
                     hint="Is its sshd full (MaxStartups), or does it ban this address?",
                 ) from error

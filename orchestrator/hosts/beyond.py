@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrator.errors import ConfigError, NotPermitted
+from orchestrator.errors import ConfigError, HostError, NotPermitted
+
+ADD_KEY = "Put the public key into ~/.ssh/authorized_keys there"
+ADD_RSA_KEY = f"{ADD_KEY}; if it is there, its sshd may not take this type of key: use an ed25519 key"
+"""For RSA keys: a server before OpenSSH 7.2 takes them with SHA-1 alone, which nobody tells us."""
 
 
 class NeedsProgram(ConfigError):
@@ -16,6 +20,10 @@ def by_hand(host: str, methods: Iterable[str]) -> str | None:
     if {"keyboard-interactive", "password"} & set(methods):
         return f"Log in once by hand, and orch goes on with that: orch login {host}"
     return "Get a Kerberos ticket: kinit" if "gssapi-with-mic" in methods else None
+
+
+class NothingInCommon(HostError):
+    """The host's sshd knows only algorithms that Fabric doesn't; ssh_config may allow them to the program."""
 
 
 class LoginRefused(NotPermitted):

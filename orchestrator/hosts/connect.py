@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.errors import OrchError
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.beyond import LoginRefused, NeedsProgram
+from orchestrator.hosts.beyond import LoginRefused, NeedsProgram, NothingInCommon
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.local import LocalMachine
 from orchestrator.hosts.ssh_config import Route
@@ -33,7 +33,7 @@ def connect(host: Host, *, prompt: Prompt | None = None) -> Machine:
     steps = steps_to(host)
     try:
         return _reach(host, steps, prompt)
-    except (LoginRefused, NeedsProgram) as error:
+    except (LoginRefused, NeedsProgram, NothingInCommon) as error:
         if host.settings.transport != "auto" or not _is_worth_a_try(error, steps):
             raise
         return _by_program(host, steps, prompt, error)
@@ -42,7 +42,9 @@ def connect(host: Host, *, prompt: Prompt | None = None) -> Machine:
 def _is_worth_a_try(error: OrchError, steps: Sequence[Step]) -> bool:
     if all(s.program for s in steps):
         return False
-    return isinstance(error, NeedsProgram) or (any(s.route.gssapi for s in steps) and has_ticket())
+    if not isinstance(error, LoginRefused):
+        return True
+    return any(s.route.gssapi for s in steps) and has_ticket()
 
 
 def _by_program(host: Host, steps: Sequence[Step], prompt: Prompt | None, error: OrchError) -> Machine:

@@ -15,7 +15,7 @@ from paramiko.agent import AgentSSH
 from paramiko.auth_strategy import AuthStrategy
 
 from orchestrator.errors import ConfigError, NotPermitted, Unreachable
-from orchestrator.hosts.beyond import LoginRefused, by_hand
+from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, NeedsProgram, by_hand
 from orchestrator.hosts.key_files import (
     SIGNS,
     BadKey,
@@ -42,6 +42,8 @@ class Identities:
     """Where the inventory names it: file:line."""
     files: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()
+    sha1: bool = False
+    """PubkeyAcceptedAlgorithms has ssh-rsa: RSA keys may sign with SHA-1."""
     only: bool = False
     """IdentitiesOnly: of the agent's keys only those of `files`."""
     agent: str | None = None
@@ -52,7 +54,13 @@ class Identities:
     def of(cls, route: Route, named: str | None, named_at: str | None) -> Identities:
         """Return a host's identities: the inventory's key, else what ~/.ssh/config and the agent have."""
         return cls(
-            named, named_at, route.identity_files, route.certificate_files, route.identities_only, route.agent
+            named,
+            named_at,
+            route.identity_files,
+            route.certificate_files,
+            "ssh-rsa" in dict(route.algorithms).get("PubkeyAcceptedAlgorithms", ()),
+            route.identities_only,
+            route.agent,
         )
 
 
@@ -69,6 +77,8 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     key: Any = None
     tried: list[str] = field(default_factory=list)
     unusable: list[str] = field(default_factory=list)
+    rsa_alone: bool = True
+    """Whether no other keys than RSA ones were tried."""
     _agents: list[AgentSSH] = field(default_factory=list)
 
     def close(self) -> None:
@@ -79,7 +89,10 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     def authenticate(self, transport: Any) -> None:
         """Log in. Raises NotPermitted saying what was tried, ConfigError for a bad key of the inventory."""
         for label, key in self._candidates():
+            if self._needs_sha1(transport, label, key):
+                continue
             self.tried.append(label)
+            self.rsa_alone = self.rsa_alone and "rsa" in key.get_name()
             transport.auth_timeout = max(self.limit.left, 0.1)
             try:
                 more = transport.auth_publickey(self.user, key)
@@ -116,13 +129,29 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
         error.hint = None if self.inside else by_hand(self.host, methods)
         return error
 
+    def _needs_sha1(self, transport: Any, label: str, key: Any) -> bool:
+        """Whether an RSA key can't be used, as the server has said that it knows SHA-1 signatures only."""
+        told = transport.server_extensions.get("server-sig-algs", b"").decode("ascii", "replace").split(",")
+        if "rsa" not in key.get_name() or told == [""] or set(told) & set(transport.preferred_pubkeys):
+            return False
+        self.unusable.append(f"{label} is an RSA key, which its sshd takes with SHA-1 only")
+        if self.identities.sha1:
+            raise NeedsProgram(f"{self.unusable[-1]}, as only the ssh program can do", where=self.host)
+        return True
+
     def _refused(self, why: str | None = None) -> LoginRefused:
         tried = ", ".join(self.tried) or "none"
         rest = "".join(f"; {u}" for u in self.unusable)
         login = f"{self.user}@{self.host}{self.inside}"
         message = f"login refused for {login}" + (f": {why}" if why else "") + f" (tried keys: {tried}{rest})"
-        add = "Put the public key into ~/.ssh/authorized_keys there" if self.tried and not why else None
-        return LoginRefused(message, where=self.host, hint=add)
+        return LoginRefused(message, where=self.host, hint=None if why else self._hint())
+
+    def _hint(self) -> str | None:
+        if self.tried:
+            return ADD_RSA_KEY if self.rsa_alone else ADD_KEY
+        if any("SHA-1" in u for u in self.unusable):
+            return "Use an ed25519 key, or set PubkeyAcceptedAlgorithms +ssh-rsa for it in ~/.ssh/config"
+        return None
 
     def _candidates(self) -> Iterator[tuple[str, Any]]:
         for key in self.identities.loaded:

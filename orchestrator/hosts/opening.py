@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import paramiko
 from fabric import Config, Connection
 
-from orchestrator.errors import HostError, OrchError, Unreachable
+from orchestrator.errors import OrchError, Unreachable
 from orchestrator.hosts.again import Dropped, while_dropped
 from orchestrator.hosts.algorithms import Allowed, NoneLeft, keep_to
-from orchestrator.hosts.beyond import NeedsProgram
+from orchestrator.hosts.beyond import NeedsProgram, NothingInCommon
 from orchestrator.hosts.dial import ProxySocket
 from orchestrator.hosts.keys import Login
 from orchestrator.hosts.known_hosts import PublicKey
@@ -22,6 +23,8 @@ from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.transport import Transport
 from orchestrator.hosts.trust import Trust
 
+# What `ssh -W %h:%p bastion` says as a ProxyCommand where the bastion drops it: there may be room later.
+_FULL = re.compile(r"(kex|ssh)_exchange_identification|Connection (closed|reset) by ")
 _LEAST = 0.1  # seconds that paramiko is given at least: 0 means no limit to it
 
 # Without a handler Python prints paramiko's tracebacks on stderr; what they say is in our own errors.
@@ -118,7 +121,7 @@ def _told(error: BaseException, door: Door, limit: Limit, sock: Any, version: st
         way = "its ProxyCommand runs" if proxied else f"port {door.port} takes the connection"
         return Unreachable(f"no SSH answer within {limit.seconds:g} s ({way})", where=door.host)
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        return HostError(
+        return NothingInCommon(
             f"its sshd ({version}) and orch have no algorithm in common: {error}",
             where=door.host,
             hint="An OpenSSH before 7.2 is too old; else see KexAlgorithms, Ciphers and MACs there",
@@ -127,6 +130,7 @@ def _told(error: BaseException, door: Door, limit: Limit, sock: Any, version: st
         return Unreachable(f"port {door.port} does not speak SSH: {error}", where=door.host)
     if version:
         return Unreachable(f"the connection went while it was opened ({error})", where=door.host)
-    if proxied:
-        return Unreachable(f"its ProxyCommand ended: {sock.complaint}", where=door.host)
-    return Dropped(str(error))
+    if not proxied:
+        return Dropped(str(error))
+    ended = f"its ProxyCommand ended: {sock.complaint}"
+    return Dropped(ended) if _FULL.search(sock.complaint) else Unreachable(ended, where=door.host)

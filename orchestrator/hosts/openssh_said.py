@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import HostError, OrchError, Unreachable
-from orchestrator.hosts.beyond import LoginRefused, by_hand
+from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, by_hand
 from orchestrator.hosts.known_hosts import ShownKey
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.ssh_config import Route
@@ -27,6 +27,7 @@ class Offered:
     fingerprint: str
     agent: bool
     certificate: bool
+    rsa: bool
 
     @property
     def label(self) -> str:
@@ -82,7 +83,9 @@ class Said:
     def _keys(self, start: str) -> list[Offered]:
         found = [_KEY.fullmatch(x.removeprefix(start)) for x in self._debug if x.startswith(start)]
         return [
-            Offered(m["path"], m["print"], " agent" in m["rest"], m["kind"].endswith("-CERT"))
+            Offered(
+                m["path"], m["print"], " agent" in m["rest"], m["kind"].endswith("-CERT"), "RSA" in m["kind"]
+            )
             for m in found
             if m
         ]
@@ -173,7 +176,7 @@ def explain_login(said: Said, host: str, user: str, also: Sequence[str] = ()) ->
     names = "; ".join([", ".join(tried) or "none", *unusable, *also])
     why, hint = _why_refused(said, host, len(said.offered))
     if tried and not why:
-        hint = "Put the public key into ~/.ssh/authorized_keys there"
+        hint = ADD_RSA_KEY if all(key.rsa for key in said.offered) else ADD_KEY
     message = f"login refused for {user}@{host}" + (f": {why}" if why else "") + f" (tried keys: {names})"
     return LoginRefused(message, where=host, hint=hint)
 
