@@ -14,7 +14,15 @@ from orchestrator.hosts.again import Dropped, while_dropped
 from orchestrator.hosts.known_hosts import ShownKey
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.openssh_master import Master
-from orchestrator.hosts.openssh_said import Said, explain, explain_login, is_dropped, is_host_key, is_login
+from orchestrator.hosts.openssh_said import (
+    Said,
+    explain,
+    explain_login,
+    is_dropped,
+    is_full_on_the_way,
+    is_host_key,
+    is_login,
+)
 from orchestrator.hosts.ssh_config import Route, home_moved
 from orchestrator.hosts.trust import KnownHosts
 
@@ -131,7 +139,8 @@ def _why(said: Said, wanted: Wanted, limit: Limit) -> Exception:
         return _bad_key(wanted) or explain_login(said, wanted.host, wanted.route.user, wanted.silent_agent())
     elif is_dropped(said) and (wanted.proxy or not wanted.route.command):
         return Dropped(said.last)
-    return explain(said, wanted.host, wanted.route, limit, proxied=wanted.proxied)
+    told = explain(said, wanted.host, wanted.route, limit, proxied=wanted.proxied)
+    return Dropped(told.message) if is_full_on_the_way(said) and not limit.over else told
 
 
 def _bad_key(wanted: Wanted) -> OrchError | None:

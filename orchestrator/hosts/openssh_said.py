@@ -119,6 +119,15 @@ def is_dropped(said: Said) -> bool:
     return not said.greeted and said.has(*closed)
 
 
+def is_full_on_the_way(said: Said) -> bool:
+    """Whether a ProxyCommand that is an ssh itself (`ssh -W`) was dropped by its bastion.
+
+    For what goes through a program, ssh says `UNKNOWN port` instead of an address.
+    """
+    dropped = [x for x in said.plain if x.startswith(("Connection closed by ", "Connection reset by "))]
+    return not said.greeted and any("UNKNOWN" not in x for x in dropped)
+
+
 def is_host_key(said: Said) -> bool:
     """Whether the host's key was refused."""
     return said.has("Host key verification failed")

@@ -18,7 +18,7 @@ from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
 from orchestrator.hosts.connect import connect
 from orchestrator.hosts.fleet import Outcome, each
-from orchestrator.inventory import Host
+from orchestrator.inventory import Host, Settings
 from tests.ssh.leftovers import nothing_left
 from tests.ssh.oracle import configure
 from tests.ssh.peers import listening
@@ -132,3 +132,18 @@ def test_twenty_hosts_share_a_bastion_at_its_limits(bastion: Server, sshd: Serve
     assert [str(o.error) for o in outcomes if o.error] == []
     assert [o.value for o in outcomes] == ["hi\n"] * 20
     assert bastion.count("Accepted publickey") - before == 1
+
+
+def test_twenty_hosts_by_a_proxy_command_through_a_full_bastion(sshd: Server, tmp_path: Path) -> None:
+    """Each has a connection of its own to the bastion, which drops some: they come again."""
+    with serving(tmp_path / "bastion", "MaxStartups 3:100:3") as bastion:
+        bastion.trust(path=sshd.known_hosts)
+        login = f" Port {bastion.port}\n IdentityFile {bastion.login}\n IdentitiesOnly yes\n"
+        command = f"ssh -F {sshd.client}/.ssh/config -W %h:%p bastion"
+        jump = f"Host bastion\n HostName 127.0.0.1\n{login} ProxyCommand none\n"
+        configure(sshd, f"{jump}Host gpu*\n ProxyCommand {command}\n")
+        hosts = [Host(f"gpu{n:02}", "gpu", settings=Settings(timeout=120)) for n in range(20)]
+        with nothing_left(lambda: each(hosts[:1], lambda m: m.run(HI))):
+            outcomes = each(hosts, lambda m: m.run(HI).text, parallel=20)
+        assert [str(o.error) for o in outcomes if o.error] == []
+        assert bastion.count("MaxStartups") > 0
