@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import traceback
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -53,12 +54,16 @@ def render(name: str, /, **values: Any) -> str:
 
     try:
         return _environment().get_template(name).render(values)
-    except UndefinedError as error:
-        raise OrchError(f"template {name}: {error.message}") from error
     except TemplateError as error:
-        line = getattr(error, "lineno", None)
+        line = _line(error) if isinstance(error, UndefinedError) else getattr(error, "lineno", None)
         place = f"template {name}:{line}" if line else f"template {name}"
         raise OrchError(f"{place}: {error.message or type(error).__name__}") from error
+
+
+def _line(error: BaseException) -> int | None:
+    """Return the line of the innermost template that an error comes from: jinja2 makes frames of them."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
 
 
 def digest(*texts: str) -> str:

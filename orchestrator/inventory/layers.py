@@ -12,15 +12,15 @@ from typing import Any
 from orchestrator.inventory.grammar import ALL, UNGROUPED, Book, Value, Variables, read
 from orchestrator.inventory.host import Host, Settings
 from orchestrator.inventory.nearest import nearest
+from orchestrator.inventory.own_names import claim, holders
 from orchestrator.inventory.settings import CONNECTION, SETTINGS, check_key, convert, slip
 from orchestrator.inventory.source import Place, shown
 from orchestrator.inventory.tree import Tree
 
-_NO_PASSWORDS = "orch takes no passwords: it logs in by keys"
 _UNREAD = {
-    "ansible_password": _NO_PASSWORDS,
-    "ansible_ssh_pass": _NO_PASSWORDS,
-    "ansible_ssh_password": _NO_PASSWORDS,
+    "ansible_password": "orch logs in by keys",
+    "ansible_ssh_pass": "orch logs in by keys",
+    "ansible_ssh_password": "orch logs in by keys",
     "ansible_become": "orch never becomes another user",
 }
 _BY_SSH = ("ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh")
@@ -46,6 +46,7 @@ class Layers:
 def lay(files: Sequence[Path], environ: Mapping[str, str], flags: Mapping[str, str]) -> Layers:
     """Read the files and lay everything over each other. Raises ConfigError with file:line."""
     book = read(files)
+    told = claim(book, SETTINGS)
     tree = Tree(book)
     above = {**_from_environment(environ), **_from_flags(flags)}
     _check(book, above)
@@ -62,6 +63,7 @@ def lay(files: Sequence[Path], environ: Mapping[str, str], flags: Mapping[str, s
     warnings = (
         *_slips(environ),
         *book.conflicts,
+        *told,
         *_unread(book, files),
         *_one_machine(hosts),
         *_left_out(left_out),
@@ -104,8 +106,7 @@ def _outside(name: str, text: str) -> Value:
 
 def _check(book: Book, above: Variables) -> None:
     """Check every key and every value, also of groups without hosts."""
-    holders: list[Variables] = [g.variables for g in book.groups.values()]
-    for variables in [*holders, *(entry.variables for entry in book.hosts.values()), above]:
+    for variables in [*holders(book), above]:
         for key, value in variables.items():
             check_key(key, value)
             if value.text and (key in SETTINGS or key in CONNECTION):
@@ -146,19 +147,17 @@ def _typed(said: Variables, fields: Mapping[str, str]) -> tuple[dict[str, Any], 
 
 
 def _unread(book: Book, files: Iterable[Path]) -> Iterable[str]:
-    """Say once for each of Ansible's means that orch does not have."""
-    for folder in dict.fromkeys(path.parent for path in files):
-        for name in ("group_vars", "host_vars"):
-            if (folder / name).is_dir():
-                yield f"{shown(folder / name)}/ is not read: orch takes variables from inventory files only"
-    told = set()
-    holders: list[Variables] = [g.variables for g in book.groups.values()]
-    for variables in [*holders, *(entry.variables for entry in book.hosts.values())]:
+    """Name, in one line, those of Ansible's means that orch does not have."""
+    folders = dict.fromkeys(path.parent / name for path in files for name in ("group_vars", "host_vars"))
+    found = {f"{shown(folder)}/": "orch reads inventory files only" for folder in folders if folder.is_dir()}
+    for variables in holders(book):
         for key, value in variables.items():
             known = "ansible_become" if key.startswith("ansible_become") else key
-            if known in _UNREAD and known not in told:
-                told.add(known)
-                yield f"{value.place}: {key} is not used: {_UNREAD[known]}"
+            if known in _UNREAD and not any(name.startswith(f"{known} ") for name in found):
+                found[f"{known} ({value.place})"] = _UNREAD[known]
+    if found:
+        reasons = "; ".join(dict.fromkeys(found.values()))
+        yield f"not used of this inventory: {', '.join(found)}: {reasons}"
 
 
 def _one_machine(hosts: Iterable[Host]) -> Iterable[str]:

@@ -1,10 +1,10 @@
-"""Which hosts a person means: names, groups, globs, ranges, joined by commas, some left out."""
+"""Which hosts a person means: names, groups, globs, ranges, joined by commas, some left out (`!`, `&`)."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import ConfigError, UsageError
@@ -42,20 +42,32 @@ class Chooser:
 
     def select(self, patterns: Sequence[str], exclude: Sequence[str]) -> Selection:
         """Choose hosts in the order they are asked for. Raises UsageError when a pattern matches nothing."""
-        wanted: list[str] = []
-        unwanted = list(_words(exclude))
+        wanted, both, unwanted = list[str](), list[str](), list(_words(exclude))
         if not patterns and not self._known:
             raise self._empty(None)
         for word in _words(patterns):
-            (unwanted if word.startswith("!") else wanted).append(word.removeprefix("!"))
+            {"!": unwanted, "&": both}.get(word[0], wanted).append(word.removeprefix("!").removeprefix("&"))
         matches = [self._match(word) for word in wanted or [ALL]]
         chosen = {host.name: host for match in matches for host in match.hosts}
+        for word in both:
+            names = self._names(word, chosen)
+            chosen = {name: host for name, host in chosen.items() if name in names}
         for word in unwanted:
-            for host in self._match(word).hosts:
-                chosen.pop(host.name, None)
+            for name in self._names(word, chosen):
+                chosen.pop(name, None)
         if not chosen:
-            raise UsageError(f"no host is left of {','.join(wanted) or ALL} without {','.join(unwanted)}")
-        return Selection(tuple(chosen.values()), all(match.by_name for match in matches))
+            asked = ",".join([*(wanted or [ALL]), *(f"&{word}" for word in both)])
+            raise UsageError(
+                f"no host is left of {asked}" + f" without {','.join(unwanted)}" * bool(unwanted)
+            )
+        return Selection(tuple(chosen.values()), not both and all(match.by_name for match in matches))
+
+    def _names(self, word: str, chosen: Collection[str]) -> set[str]:
+        """Return the names that `!word` or `&word` is about. A name that nobody knows is a slip there."""
+        names = {host.name for host in self._match(word).hosts}
+        for name in names.difference(self._known, chosen):
+            raise UsageError(f"no host {name}{self._in_files()}", hint=self._guess(name))
+        return names
 
     def _match(self, word: str) -> _Match:
         if word in self._known:
@@ -63,6 +75,10 @@ class Chooser:
         members = self._group(word)
         if members is not None:
             return self._some(word, members)
+        if word.startswith("~"):
+            raise UsageError(
+                f"'{word}': no regular expressions here", hint="Globs and ranges: gpu*, gpu[01-04]"
+            )
         spelled = _spelled(word)
         if any(c in word for c in "*?"):
             return self._some(word, self._globbed(spelled))
@@ -120,9 +136,9 @@ class Chooser:
 
 
 def _words(patterns: Sequence[str]) -> Iterable[str]:
-    """Part patterns by commas outside brackets."""
+    """Part patterns by commas outside brackets; `lab:!gpu01` and `lab:&fast` are Ansible's spelling."""
     for pattern in patterns:
-        for word in re.split(r",(?![^\[]*\])", pattern):
+        for word in re.split(r",(?![^\[]*\])|:(?=[!&])", pattern):
             if word.strip():
                 yield word.strip()
 

@@ -10,6 +10,7 @@ from orchestrator.inventory.grammar import Value
 from orchestrator.inventory.lists import environment
 from orchestrator.inventory.names import address, port
 from orchestrator.inventory.nearest import nearest
+from orchestrator.inventory.own_names import PREFIX
 from orchestrator.inventory.values import (
     Converter,
     arguments,
@@ -105,6 +106,12 @@ CONNECTION: Mapping[str, tuple[str, Converter]] = {
 }
 """Ansible's names for reaching a host, and the field of `Host` that each fills."""
 
+_PLAIN_WORDS = (
+    "cpus", "engine", "env", "gpus", "image", "memory", "network", "parallel", "publish", "python", "root",
+    "secret", "timeout", "transport", "volumes",
+)  # fmt: skip
+"""Keys that a team's inventory may use for something else."""
+
 _ANSIBLES_OWN = ("ansible_scp_extra_args", "ansible_sftp_extra_args", "ansible_hostname", "ansible_users")
 
 
@@ -115,6 +122,9 @@ def slip(key: str) -> str | None:
     alone. Ansible's long prefix makes any two of its names alike, so those must be nearer.
     """
     plain = key.lower().replace("-", "_")
+    if plain.startswith(PREFIX):
+        near = nearest(plain.removeprefix(PREFIX), SETTINGS, 0.8)
+        return f"{PREFIX}{near}" if near else None
     if plain.startswith("ansible_"):
         return None if plain in _ANSIBLES_OWN else nearest(plain, CONNECTION, 0.9)
     return nearest(plain, [*SETTINGS, *RESERVED], 0.8)
@@ -138,13 +148,19 @@ def convert(key: str, value: Value) -> Any:
     try:
         return converter(value.text, value.place.folder)
     except ValueError as error:
-        raise value.place.error(f"{key}: {error}") from None
+        shared = key in _PLAIN_WORDS and ":" in value.place.name  # of a file
+        hint = f"If {key} is a variable of your own, orch_{key} = (maybe empty) is orch's" if shared else None
+        raise value.place.error(f"{key}: {error}", hint) from None
 
 
 def _refuse_traps(key: str, value: Value) -> None:
     """Refuse what Ansible would take literally, or evaluate, and what was surely not meant so."""
     text, place = value.text, value.place
     place.refuse_odd(text)
+    if text.startswith(("$ANSIBLE_VAULT;", "!vault")):
+        raise place.error(
+            f"{key}: encrypted by ansible-vault, which orch can't read", "Write the value itself"
+        )
     if "{{" in text or "{%" in text:
         raise place.error(f"{key}: templates ({{{{ }}}}) are not evaluated here", "Write the value itself")
     if value.commented:

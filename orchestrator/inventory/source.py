@@ -71,12 +71,28 @@ def lines(path: Path) -> Iterator[tuple[Place, str]]:
     """
     name, folder = shown(path), path.parent
     data = _read(path, name)
-    if data.startswith(b"#!"):
-        raise ConfigError("this is a program; orch reads inventories in the INI form", where=name)
+    _refuse_other_forms(data, name)
     for number, raw in enumerate(re.split(rb"\r\n|\r|\n", data), 1):
         if raw.decode("utf-8", "replace").strip()[:1] not in ("", "#", ";"):
             text = _decoded(raw, f"{name}:{number}")
             yield Place(f"{name}:{number}", text, folder), text.strip()
+
+
+def _refuse_other_forms(data: bytes, name: str) -> None:
+    """Say what Ansible reads or runs and orch does not, by its first line."""
+    first = next((line.strip() for line in data.splitlines() if line.strip()[:1] not in (b"", b"#")), b"")
+    if data.startswith(b"#!"):
+        what = "a program"
+    elif data.startswith(b"$ANSIBLE_VAULT;"):
+        what = "encrypted by ansible-vault"
+    elif name.endswith((".yml", ".yaml")) or re.fullmatch(rb"---( .*)?|[\w.-]+:", first):
+        what = "YAML"
+    elif re.fullmatch(rb"\{(\s*\".*)?", first):
+        what = "JSON"
+    else:
+        return
+    hint = f"Let Ansible name the hosts for a hosts.ini of orch's: ansible all -i {name} --list-hosts"
+    raise ConfigError(f"this is {what}; orch reads inventories in the INI form", where=name, hint=hint)
 
 
 def _decoded(raw: bytes, where: str) -> str:
@@ -92,9 +108,13 @@ def _read(path: Path, name: str) -> bytes:
     try:
         data = path.read_bytes()
     except IsADirectoryError:
-        raise ConfigError("this is a folder; name the inventory file in it", where=name) from None
+        raise ConfigError(
+            "this is a folder", where=name, hint="Name the inventory files in it, each by --inventory"
+        ) from None
     except OSError as error:
-        raise ConfigError(f"can't read the inventory: {error.strerror}", where=name) from None
+        listed = isinstance(error, FileNotFoundError) and "," in name
+        hint = f"Hosts are named without a file: --hosts {name.strip(',')}" if listed else None
+        raise ConfigError(f"can't read the inventory: {error.strerror}", where=name, hint=hint) from None
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ConfigError("this is UTF-16", where=name, hint="Save the file as UTF-8")
     return data.removeprefix(b"\xef\xbb\xbf")

@@ -68,6 +68,11 @@ EVERYBODY = ["login", "gpu01", "gpu02", "gpu03", "gpu04", "gpu05", "box1.lab", "
         (["lab,!gpus"], ["box1.lab", "box2.lab"], False),
         (["!lab"], ["login"], False),
         (["gpu01,gpu02,!gpu01"], ["gpu02"], True),
+        (["lab:!gpus"], ["box1.lab", "box2.lab"], False),
+        (["lab:&old"], ["box1.lab", "box2.lab"], False),
+        (["lab,&gpu0[1-2]*,!gpu01"], ["gpu02"], False),
+        (["gpu01,login", "&lab"], ["gpu01"], False),
+        (["&old"], ["box1.lab", "box2.lab"], False),
     ],
 )
 def test_patterns(lab, patterns, hosts, by_name):
@@ -97,6 +102,10 @@ def test_exclusion(lab):
         ("a/b", "'a/b' can't be the name of a host"),
         ("-F/tmp/x", "can't be the name of a host"),
         ("all,!all", "no host is left of all without all"),
+        ("gpus:&old", "no host is left of gpus,&old"),
+        ("gpus:&odl", "no host odl in hosts.ini. Did you mean old?"),
+        ("gpus:old", "Join hosts by commas"),
+        ("~gpu.*", "'~gpu.*': no regular expressions here. Globs and ranges"),
         ("all,!cpu*", "'cpu*' matches no host"),
     ],
 )
@@ -105,6 +114,12 @@ def test_a_pattern_that_matches_nothing_is_an_error(lab, pattern, complaint):
         lab.select([pattern])
     assert complaint in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_strangers_can_be_left_out_of_strangers(lab):
+    assert chosen(lab, "one.example,two.example,!one.example") == (["two.example"], True)
+    with pytest.raises(UsageError, match=r"no host one\.example in hosts\.ini"):
+        lab.select(["all"], ["one.example"])
 
 
 def test_an_exclusion_that_matches_nothing_is_an_error(lab):
@@ -158,3 +173,20 @@ def outcome(inventory, pattern: str) -> bool:
         return bool(inventory.select([pattern]).hosts)
     except OrchError as error:
         return "\n" not in str(error)
+
+
+PATTERNS = [
+    "all", "*", "lab", "gpu*", "gpu0?", "old,gpu01", "lab:!gpus", "lab:&old", "all:!gpu01:!login",
+    "lab,&gpus,!gpu02", "ungrouped", "!lab", "gpu01,gpu02,!gpu01", "*.lab", "g*s",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_means_what_it_means_to_ansible(lab, desk, pattern):
+    pytest.importorskip("ansible", reason="ansible-core, the oracle, is not installed")
+    from ansible.inventory.manager import InventoryManager
+    from ansible.parsing.dataloader import DataLoader
+
+    manager = InventoryManager(DataLoader(), sources=[str(desk.folder / "hosts.ini")])
+    theirs = {host.name for host in manager.list_hosts(pattern)}
+    assert set(chosen(lab, pattern)[0]) == theirs
