@@ -57,7 +57,7 @@ def test_doctor_wraps_under_its_words(project: Path) -> None:
     at = next(n for n, line in enumerate(lines) if "-> Install Docker" in line)
     assert lines[at + 1].index(lines[at + 1].strip()) == lines[at].index("Install")
     said = " ".join(line.strip() for line in lines[at : at + 4])
-    assert "or set engine = venv." in said
+    assert "engine = venv." in said
 
 
 def test_east_asian_names_are_aligned() -> None:
