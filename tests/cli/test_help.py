@@ -1,13 +1,11 @@
-"""Help texts: a valid example of each verb, words for each option, and docs/cli.md with all of them."""
+"""Help texts: a valid example of each verb, words for each option."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -15,8 +13,6 @@ import pytest
 from orchestrator.cli.app import App
 from orchestrator.cli.main import VERBS, cli
 from tests.cli.calling import call
-
-TOP = Path(__file__).parents[2]
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -73,19 +69,3 @@ def test_help_is_a_sentence_and_fits_80_columns(
     assert first.rstrip(")").endswith("."), first
     lines = [ln for ln in said.out.splitlines() if not ln.strip().startswith("orch ")]
     assert max(map(len, lines)) <= 80
-
-
-def generated() -> Any:
-    spec = importlib.util.spec_from_file_location("cli_doc", TOP / "tools/cli_doc.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.page()
-
-
-def test_the_reference_is_what_the_commands_say() -> None:
-    page = (TOP / "docs/cli.md").read_text()
-    assert page == generated(), "run: .venv/bin/python tools/cli_doc.py"
-    for words, _ in ALL:
-        assert re.search(rf"^###? orch {words}$", page, re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -90,3 +91,10 @@ def test_settings_that_are_shown_are_read(page, tmp_path):
 
 def test_the_index_names_every_note():
     assert sorted(target for target in links(INDEX) if "/" not in target) == NOTES
+
+
+def test_the_reference_is_what_the_commands_say():
+    spec = importlib.util.spec_from_file_location("cli_doc", TOP / "tools/cli_doc.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.PAGE.read_text() == made.page(), "run: .venv/bin/python tools/cli_doc.py"
