@@ -89,7 +89,8 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     def authenticate(self, transport: Any) -> None:
         """Log in. Raises NotPermitted saying what was tried, ConfigError for a bad key of the inventory."""
         for label, key in self._candidates():
-            if self._needs_sha1(transport, label, key):
+            if _takes_sha1_only(transport, key):
+                self._needs_sha1(label)
                 continue
             self.tried.append(label)
             self.rsa_alone = self.rsa_alone and "rsa" in key.get_name()
@@ -101,6 +102,11 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
                     error.allowed_types, f"it takes no keys, only {', '.join(error.allowed_types)}"
                 ) from error
             except (paramiko.SSHException, EOFError, OSError) as error:
+                if "Unable to agree on a pubkey algorithm" in str(
+                    error
+                ):  # told only now; the connection is gone
+                    self._needs_sha1(self.tried.pop())
+                    raise self._refused() from error
                 self._go_on(transport, error)
                 continue
             if more:
@@ -129,15 +135,11 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
         error.hint = None if self.inside else by_hand(self.host, methods)
         return error
 
-    def _needs_sha1(self, transport: Any, label: str, key: Any) -> bool:
-        """Whether an RSA key can't be used, as the server has said that it knows SHA-1 signatures only."""
-        told = transport.server_extensions.get("server-sig-algs", b"").decode("ascii", "replace").split(",")
-        if "rsa" not in key.get_name() or told == [""] or set(told) & set(transport.preferred_pubkeys):
-            return False
+    def _needs_sha1(self, label: str) -> None:
+        """Pass over an RSA key; the ssh program may use it where ssh_config says so."""
         self.unusable.append(f"{label} is an RSA key, which its sshd takes with SHA-1 only")
         if self.identities.sha1:
             raise NeedsProgram(f"{self.unusable[-1]}, as only the ssh program can do", where=self.host)
-        return True
 
     def _refused(self, why: str | None = None) -> LoginRefused:
         tried = ", ".join(self.tried) or "none"
@@ -216,6 +218,12 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
         for certificate in self.identities.certificates:
             certify(key, certificate)
         yield from forms(path, key)
+
+
+def _takes_sha1_only(transport: Any, key: Any) -> bool:
+    """Whether the server has said that it takes no signature by this RSA key that paramiko can make."""
+    told = transport.server_extensions.get("server-sig-algs", b"").decode("ascii", "replace").split(",")
+    return "rsa" in key.get_name() and told != [""] and not set(told) & set(transport.preferred_pubkeys)
 
 
 def identities_for(paths: Sequence[str], loaded: Sequence[Any]) -> Identities:

@@ -28,6 +28,7 @@ def program(name: str) -> str | None:
 def keygen(path: Path, kind: str = "ed25519", *, passphrase: str = "") -> Path:
     """Make a key pair and return the private key's path."""
     words = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", f"test-{path.name}", "-f", str(path)]
+    words += ["-b", "2048"] if kind == "rsa" else []  # quicker than the usual 3072
     subprocess.run(words, check=True)
     return path
 
