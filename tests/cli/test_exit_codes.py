@@ -43,8 +43,8 @@ REACHING = {
 }
 """A command line of each verb that goes to one host."""
 
-ELSEWHERE = {"hosts", "schedule", "demo"}
-"""Verbs that reach no host themselves."""
+ELSEWHERE = {"hosts", "login", "schedule", "demo"}
+"""Verbs that reach no host themselves, or by ssh's own program on a terminal."""
 
 reaching = pytest.mark.parametrize("line", REACHING.values(), ids=REACHING)
 
@@ -100,7 +100,9 @@ def test_an_option_that_is_not_there(project: Path, line: str) -> None:
     assert said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("line", [*REACHING.values(), "hosts"], ids=[*REACHING, "hosts"])
+@pytest.mark.parametrize(
+    "line", [*REACHING.values(), "hosts", "login gpu01"], ids=[*REACHING, "hosts", "login"]
+)
 def test_a_broken_inventory(project: Path, line: str) -> None:
     (project / "hosts.ini").write_text("gpu01 engine=nonsense\n")
     said = call(project, *line.split())
