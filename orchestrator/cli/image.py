@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.container.images import Images, OwnImage
     from orchestrator.hosts.base import Machine
     from orchestrator.hosts.fleet import Outcome
+    from orchestrator.inventory import Host
 
 
 @click.group("image")
@@ -39,9 +40,7 @@ def ls(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], everyone: boo
       orch image ls
       orch image ls -A gpu01
     """
-    from orchestrator.container.images import survey_images
-
-    outcomes = app.each(app.looked_at(hosts, exclude), survey_images)
+    outcomes = _survey(app, app.looked_at(hosts, exclude))
     rows = [_row(o, own) for o in outcomes if o.value for own in o.value.own if everyone or _is_mine(o, own)]
     if as_json:
         print_json("image ls", rows, ((o.host.name, o.error) for o in outcomes))
@@ -64,9 +63,9 @@ def prune(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool)
       orch image prune gpu01
     """
     from orchestrator.cli.asking import ask
-    from orchestrator.container.images import remove, survey_images
+    from orchestrator.container.images import remove
 
-    outcomes = app.each(app.changed(hosts, exclude), survey_images)
+    outcomes = _survey(app, app.changed(hosts, exclude))
     todo = {o.host.name: found for o in outcomes if o.value and (found := _removable(o))}
     for outcome in outcomes:
         if outcome.value:
@@ -85,6 +84,13 @@ def prune(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool)
             name = result.host.name
             _tell_done(app, name, surveyed[name], todo[name], result.value)
     return app.close([*(o for o in outcomes if o.host.name not in todo), *done])
+
+
+def _survey(app: App, hosts: Sequence[Host]) -> list[Outcome[Images]]:
+    from orchestrator.container.identity import identity_of
+    from orchestrator.container.images import survey_images
+
+    return app.each(hosts, lambda machine: survey_images(machine, identity_of(machine.host, app.cwd)))
 
 
 def _is_mine(outcome: Outcome[Images], own: OwnImage) -> bool:

@@ -28,7 +28,8 @@ class Cause:
 CAUSES = (
     Cause(
         r"manifest (for \S+ )?(not found|unknown)|manifest unknown|repository does not exist|"
-        r"pull access denied|invalid reference format|not found: manifest",
+        r"pull access denied|invalid reference format|not found: manifest|"
+        r"failed to (re)?solve[^\n]*: not found",
         "there is no image {base}",
         "Correct `image` ({image}); for a private one, docker login on the host first.",
         ConfigError,
@@ -112,8 +113,8 @@ CAUSES = (
         ConfigError,
     ),
     Cause(
-        r"exec: \"/bin/sh\": stat /bin/sh: no such file",
-        "{base} has no shell",
+        r"exec: \"/bin/sh\": stat /bin/sh: no such file|unable to find user root: no matching",
+        "{base} has no shell, or no root",
         "Set `image` ({image}) to a whole Debian or Ubuntu with what you need.",
         ConfigError,
     ),

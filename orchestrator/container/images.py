@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from orchestrator.container.identity import caller, slug
-from orchestrator.container.refusals import engine_error
+from orchestrator.container.identity import Identity, caller, slug
+from orchestrator.container.refusals import engine_error, engine_trouble
+from orchestrator.container.settle import settle
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.images import IMAGES, HostImage, ImagesReport
 from orchestrator.facts.question import ask
@@ -44,13 +45,16 @@ class Images:
     own: tuple[OwnImage, ...]
 
 
-def survey_images(machine: Machine) -> Images:
-    """Ask in one exec. Raises HostError or NotPermitted when the engine can't be used."""
+def survey_images(machine: Machine, identity: Identity) -> Images:
+    """Ask in one exec. Raises HostError or NotPermitted when an engine of containers can't be used.
+
+    Where the environment is in none there may be images of earlier deploys all the same.
+    """
+    settle(machine, identity.place(machine.host))
     host = machine.host
-    answers = ask(
-        machine, DOCKER, IMAGES, values={"docker": host.settings.container_command}, deadline=DEADLINE
-    )
-    trouble = answers.of(DOCKER).trouble
+    values = {"docker": host.settings.container_command}
+    answers = ask(machine, DOCKER, IMAGES, values=values, deadline=DEADLINE)
+    trouble = engine_trouble(host, answers.of(DOCKER)) if host.settings.in_container else None
     if trouble:
         raise engine_error(host, trouble, host.user or "ACCOUNT")
     return own_images(answers.of(IMAGES))
