@@ -246,7 +246,8 @@ class DirectDeploy(ABC):
     def _prove(self, machine: Machine, command: tuple[str, ...]) -> Seen:
         proof = Raw(f"<<'ORCH_PROOF'\n{source('container/proof.py')}ORCH_PROOF\n")
         inside = self._workspace
-        seen = look(machine, Command((*command, inside, "python3", "-", inside, proof)))
+        keras = "KERAS_HOME=/dev/null"  # its import would make ~/.keras
+        seen = look(machine, Command((*command, inside, "env", keras, "python3", "-", inside, proof)))
         check(seen, gpus=self.known.gpu_count, uid=self.known.system.uid, where=self.host.name)
         return seen
 
