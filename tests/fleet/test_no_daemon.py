@@ -1,4 +1,4 @@
-"""Engines without a daemon on real hosts, reached by ssh: apptainer (the real one), the account's own, auto."""
+"""Engines without a daemon on real hosts, by ssh: apptainer (the real one), the account's own, auto."""
 
 from __future__ import annotations
 
