@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
-from orchestrator.cli.folding import named
+from orchestrator.cli.folding import named, with_names, without_name
 from orchestrator.cli.listing import print_json
 from orchestrator.cli.table import wrapped
 from orchestrator.errors import FAILED, OK, OrchError
@@ -100,10 +100,12 @@ def listing(diagnoses: Sequence[Diagnosis], *, everything: bool) -> list[str]:
 
     blocks: dict[tuple[str, ...], list[str]] = {}
     for diagnosis in diagnoses:
-        blocks.setdefault(tuple(_block(diagnosis, everything)), []).append(diagnosis.host)
+        block = (without_name(line, diagnosis.host) for line in _block(diagnosis, everything))
+        blocks.setdefault(tuple(block), []).append(diagnosis.host)
     lines = []
     for (first, *rest), hosts in blocks.items():
-        lines += [f"{click.style(folded(hosts), bold=True)}   {first}", *rest]
+        lines.append(f"{click.style(folded(hosts), bold=True)}   {first}")
+        lines += (with_names(line, hosts) for line in rest)
     return lines
 
 

@@ -16,7 +16,7 @@ import click
 
 from orchestrator import __version__
 from orchestrator.cli import colour, completing, tracing
-from orchestrator.errors import FAILED, INTERRUPTED, OK, OrchError
+from orchestrator.errors import FAILED, INTERRUPTED, OK, OrchError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -120,7 +120,12 @@ class LazyGroup(click.Group):
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the command line; `--help` prints here already."""
         with _told_to_run():
-            return super().make_context(*args, **kwargs)
+            try:
+                return super().make_context(*args, **kwargs)
+            except click.NoSuchOption as error:
+                name = error.option_name
+                hint = f"A verb's options stand behind it: orch VERB {name}"
+                raise UsageError(f"no option {name} before the verb", hint=hint) from error
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the verb."""

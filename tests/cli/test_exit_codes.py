@@ -129,6 +129,13 @@ def test_all_hosts_away_and_one_of_two(project: Path, line: str) -> None:
     assert call(project, *line.split(), failing=both).status == 1
 
 
+@pytest.mark.parametrize("option", ["-v", "--hosts", "--inventory"])
+def test_an_option_before_its_verb_is_told_where_it_stands(project: Path, option: str) -> None:
+    said = call(project, option, "ps")
+    assert said.status == 2
+    assert said.err.startswith(f"orch: no option {option} before the verb. A verb's options stand behind it")
+
+
 @pytest.mark.parametrize(
     "words", [(), ("-h",), ("--help",), ("--version",), *((verb, "--help") for verb in VERBS)]
 )

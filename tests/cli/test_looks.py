@@ -131,6 +131,13 @@ def test_gpu_status_says_once_what_many_hosts_say(project: Path) -> None:
     assert said[1] == "gpu[05-20]   unreachable: timed out. Try: ssh gpu[05-20]"
 
 
+def test_doctor_says_once_what_many_hosts_say_with_their_names(project: Path) -> None:
+    away = {n: Unreachable("timed out", where=n, hint=f"Try: ssh {n}") for n in HOSTS}
+    lines = call(project, "doctor", failing=away).out.splitlines()
+    assert lines[0] == "gpu[01-20]   1 to fix"
+    assert [ln for ln in lines if "Try: ssh gpu[01-20]" in ln]
+
+
 def test_the_same_plan_for_many_hosts_is_told_once(project: Path) -> None:
     said = call(project, "deploy", "--dry-run", "all", prepare=answers(f"{DOCKER}\n{BASE}"))
     lines = said.out.splitlines()
