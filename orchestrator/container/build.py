@@ -6,6 +6,7 @@ import base64
 import codecs
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,15 +59,17 @@ def build(
     engine: Sequence[str],
     told: Told,
     pins: Sequence[str] = (),
+    staged: str = "",
 ) -> None:
     """Build the image from a context on stdin. Raises ConfigError or HostError with the last lines.
 
-    `pins` are versions that another host has got for the same recipe.
+    `pins` are versions that another host has got for the same recipe; `staged` is what `build_base` returned.
     """
     recipe = plan.recipe
     script = render(
         "container/build.sh.j2",
-        **_values(engine, recipe.args, identity),
+        **_values(engine, recipe.args),
+        staged=staged,
         base=recipe.base,
         **{"from": named_base(recipe.base)},
         tag=plan.tag,
@@ -81,17 +84,20 @@ def build(
 
 def build_base(
     machine: Machine, plan: Plan, source: Source, identity: Identity, engine: Sequence[str], told: Told
-) -> None:
-    """Build the team's own image, its context streamed.
+) -> str:
+    """Build the team's own image, its context streamed. Returns the name that it has for the moment.
 
-    Raises ConfigError with the line of their Dockerfile, HostError, or OrchError for a file that changes.
+    A stream that is cut between two files looks whole to a builder. So the image gets its own name from us
+    alone, who know that all was sent. Raises ConfigError with the line of their Dockerfile, HostError, or
+    OrchError for a file that changes.
     """
-    args = plan.recipe.args
+    args, staged, whole = plan.recipe.args, f"{plan.recipe.base}-{secrets.token_hex(4)}", False
     script = render(
         "container/build.sh.j2",
-        **_values(engine, args, identity),
+        **_values(engine, args),
+        staged="",
         base="",
-        tag=plan.recipe.base,
+        tag=staged,
         file=source.name,
         labels=[("orch.source", source.digest), _owner(identity)],
     )
@@ -99,12 +105,16 @@ def build_base(
         with suppress(LostConnection):  # the builder ended, and says why
             stream.write(exports(args))
             _send(stream, source.tar(), source.size, told)
+            whole = True
         stream.close_stdin()
         explain = _their_failure(machine, source)
         follow(machine, stream, told, what="the build", base=source.name, explain=explain)
+    if not whole:
+        raise LostConnection("the build context was cut off", where=machine.host.name, hint="Deploy again.")
+    return staged
 
 
-def _values(engine: Sequence[str], args: Mapping[str, Secret], identity: Identity) -> dict[str, object]:
+def _values(engine: Sequence[str], args: Mapping[str, Secret]) -> dict[str, object]:
     return {"engine": keeping(engine, args), "args": sorted(args)}
 
 

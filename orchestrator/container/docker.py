@@ -11,7 +11,7 @@ from orchestrator.container.build import Built, Told, build, build_base, look_at
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, caller
-from orchestrator.container.image import recipe, recipe_for
+from orchestrator.container.image import images_to_look_for, recipe_for
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.pins import Pins
 from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan
@@ -20,7 +20,7 @@ from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
 from orchestrator.container.since import noted
 from orchestrator.container.source import read_source
-from orchestrator.container.spec import TENSORFLOW, Facts, container_spec, expected_gpus
+from orchestrator.container.spec import Facts, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines
 from orchestrator.container.turn import turn
@@ -103,25 +103,25 @@ class DockerDeploy:
             return self._tidy(machine, token) if plan.action == KEEP else self._start(machine, told, token)
 
     def _have_image(self, machine: Machine, told: Told) -> None:
-        plan, engine = self.plan, self.engine
+        plan, engine, staged = self.plan, self.engine, ""
         if plan.pull:
             told(f"pull {plan.recipe.base}")
             pull(machine, plan, engine, told)
         if plan.build_base and plan.recipe.source:
             told(f"build {plan.recipe.base}")
-            build_base(machine, plan, plan.recipe.source, self.identity, engine, told)
-        self._build(machine, told)
+            staged = build_base(machine, plan, plan.recipe.source, self.identity, engine, told)
+        self._build(machine, told, staged)
 
-    def _build(self, machine: Machine, told: Told) -> None:
+    def _build(self, machine: Machine, told: Told, staged: str) -> None:
         plan = self.plan
         told(f"build {plan.tag}")
         if not self.pins:
-            build(machine, plan, self.identity, self.engine, told)
+            build(machine, plan, self.identity, self.engine, told, staged=staged)
             return
         with self.pins.known(lambda: told("wait for the packages that another host gets")) as known:
             if known:
                 told(f"build {plan.tag} with the packages of another host")
-            build(machine, plan, self.identity, self.engine, told, known or ())
+            build(machine, plan, self.identity, self.engine, told, known or (), staged)
             if known is None:
                 self.give_packages(machine)
 
@@ -252,17 +252,9 @@ def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
         "root": host.settings.root,
         "engine": host.settings.engine,
         "docker": host.settings.container_command,
-        "images": _images(host, identity, inputs),
+        "images": images_to_look_for(host, identity, inputs),
         "place": on_host(identity.place(host)).text,
         "volumes": [(v.source, on_host(v.source).text) for v in host.settings.volumes],
     }
     answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values, deadline=LOOK_DEADLINE)
     return Facts(answers.of(SYSTEM), answers.of(GPUS), answers.of(DOCKER), answers.of(PLACE))
-
-
-def _images(host: Host, identity: Identity, inputs: Inputs) -> list[str]:
-    """Return the images to look for: which base it is depends on the GPUs, asked in the same breath."""
-    plain = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}"
-    own = inputs.source.tag(identity) if inputs.source else host.settings.image
-    bases = [own] if own else [plain, f"{plain}-gpu"]
-    return [*bases, *(recipe(base, host.settings, inputs).tag(identity) for base in bases)]

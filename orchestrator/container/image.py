@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.source import Source
-from orchestrator.container.spec import base_image
+from orchestrator.container.spec import TENSORFLOW, base_image
 from orchestrator.facts.gpu import GpuReport
 from orchestrator.hosts.command import Secret
 from orchestrator.inventory import Host, Settings
@@ -69,6 +69,17 @@ def recipe_for(host: Host, identity: Identity, report: GpuReport, inputs: Inputs
     """Return what an image for a host is built of, on the base that its settings and GPUs ask for."""
     base = inputs.source.tag(identity) if inputs.source else base_image(host, report)
     return recipe(base, host.settings, inputs)
+
+
+def images_to_look_for(host: Host, identity: Identity | None, inputs: Inputs | None) -> list[str]:
+    """Return what the base may be, which depends on the GPUs, and the project's own image on each."""
+    plain = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}"
+    source = inputs.source if inputs else None
+    own = source.tag(identity) if source and identity else host.settings.image
+    bases = [own] if own else [plain, f"{plain}-gpu"]
+    if not identity or not inputs:
+        return bases
+    return [*bases, *(recipe(base, host.settings, inputs).tag(identity) for base in bases)]
 
 
 def named_base(base: str) -> str:

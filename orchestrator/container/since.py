@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,6 +67,9 @@ AT_ONCE = frozenset(
 def noted(host: Host, inputs: Inputs, unused: Sequence[str] = ()) -> dict[str, str]:
     """Return each setting that a deploy puts into effect, with what its files hold, as a digest."""
     contents: Mapping[str, Any] = {
+        # Local paths: the same files lie elsewhere on another laptop.
+        "dockerfile": os.path.basename(host.settings.dockerfile or ""),
+        "build_context": os.path.basename(host.settings.build_context or ""),
         "engine": "auto" if host.picked else host.settings.engine,
         "requirements": inputs.requirements,
         "startup": inputs.startup,

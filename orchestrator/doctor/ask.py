@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from orchestrator.container.identity import Identity
-from orchestrator.container.image import recipe
+from orchestrator.container.image import images_to_look_for
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.known import extra_python, own_values
 from orchestrator.container.settle import settle
 from orchestrator.container.since import noted
-from orchestrator.container.spec import TENSORFLOW, base_image
+from orchestrator.container.source import read_source
+from orchestrator.container.spec import base_image
 from orchestrator.doctor.check import Examined
 from orchestrator.errors import OrchError
 from orchestrator.facts.changed import CHANGED, ChangedReport
@@ -38,7 +40,7 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
         "root": settings.root,
         "engine": settings.engine,
         "docker": engine,
-        "images": _images(host, identity, inputs),
+        "images": images_to_look_for(host, identity, inputs),
         "place": on_host(place).text,
         "volumes": [(v.source, on_host(v.source).text) for v in settings.volumes],
         "host": host.name,
@@ -52,7 +54,9 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
     asked = (before, time.time())
     gpus, docker = answers.of(GPUS), answers.of(DOCKER)
     image, tag = base_image(host, gpus), None
-    if settings.in_container and not docker.trouble and image not in docker.images:
+    if identity and inputs and inputs.source:
+        image = inputs.source.tag(identity)
+    elif settings.in_container and not docker.trouble and image not in docker.images:
         tag = ask(machine, TAG, values={"image": image, "docker": engine}).of(TAG)
     return Examined(
         host=host,
@@ -73,15 +77,7 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
 
 def _inputs(host: Host, environ: Mapping[str, str]) -> tuple[Inputs | None, OrchError | None]:
     try:
-        return read_inputs(host, environ), None
+        source = read_source(host) if host.settings.in_container else None
+        return replace(read_inputs(host, environ), source=source), None
     except OrchError as error:
         return None, error
-
-
-def _images(host: Host, identity: Identity | None, inputs: Inputs | None) -> list[str]:
-    """Return what the base may be, which depends on the GPUs, and the project's own image on each."""
-    plain = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}"
-    bases = [host.settings.image] if host.settings.image else [plain, f"{plain}-gpu"]
-    if not identity or not inputs:
-        return bases
-    return [*bases, *(recipe(base, host.settings, inputs).tag(identity) for base in bases)]

@@ -95,6 +95,12 @@ def room(name: str, disk: Disk, least: int, wished: int, hint: str) -> Check:
 def _image(seen: Examined) -> Check:
     if _has_image(seen):
         return ok("image", f"{seen.image} is there")
+    settings = seen.host.settings
+    if settings.dockerfile or settings.build_context:
+        return ok("image", f"a deploy builds it of {settings.dockerfile or settings.build_context}")
+    if seen.image.startswith("sha256:"):
+        hint = f"See there: {seen.docker.kind} images --no-trunc, and correct image{seen.set_in('image')}."
+        return fail("image", f"there is no image {seen.image} on the host", hint)
     tag = seen.tag
     if tag is None or tag.found is None:
         why = f" ({tag.said[:120]})" if tag and tag.said else ""

@@ -16,9 +16,9 @@ import pytest
 from orchestrator.container.engine import Environment
 from orchestrator.container.image import recipe
 from orchestrator.container.inputs import Inputs
-from orchestrator.errors import Unreachable
+from orchestrator.errors import LostConnection, Unreachable
 from orchestrator.hosts.base import Result
-from orchestrator.hosts.fake import FakeMachine, text_of
+from orchestrator.hosts.fake import FakeMachine, FakeStream, text_of
 from orchestrator.inventory import Settings
 from tests.cli.calling import call
 from tests.unit.test_environment import CONTAINER
@@ -226,11 +226,33 @@ def test_a_dockerfile_of_ones_own_is_built_first(project: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(rest)) as archive:
         assert archive.getnames() == ["Dockerfile", "a"]
     base, top = (text_of(s) for s in machine.streamed[1:3])
-    tag = re.search(r"--tag (orch/ana-mnist-base:[0-9a-f]{12}) --file Dockerfile --label orch.source=", base)
+    tag = re.search(r"--tag (orch/ana-mnist-base:[0-9a-f]{12})-([0-9a-f]{8}) --file Dockerfile --label", base)
     assert tag
+    staged = f"{tag.group(1)}-{tag.group(2)}"
+    assert f"engine tag {staged} {tag.group(1)} </dev/null" in top
     assert f"FROM {tag.group(1)}\n".encode() in bytes(machine.streams[2].written)
     assert "--label orch.recipe=" in top
     assert '--label orch.image=\'{"person": "ana", "project": "mnist"' in top
+
+
+def test_a_context_that_was_cut_off_makes_no_image(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut between two files, it looks whole to a builder."""
+    with_dockerfile(project)
+    whole = FakeStream.write
+
+    def cut(stream: FakeStream, data: bytes) -> None:
+        if stream.written and b"Dockerfile" in data:
+            raise LostConnection("the connection, or the command on it, went", where="gpu01")
+        whole(stream, data)
+
+    def prepare(machine: FakeMachine) -> None:
+        answers()(machine)
+        machine.answer("build base", out="Successfully built 1\n")
+
+    monkeypatch.setattr(FakeStream, "write", cut)
+    called = call(project, "deploy", "--yes", prepare=prepare)
+    assert (called.status, "gpu01: the build context was cut off" in called.err) == (69, True)
+    assert [getattr(s, "name", "") for s in called.machines["gpu01"].streamed if s] == ["turn", "build base"]
 
 
 def test_a_failing_line_of_ones_own_dockerfile_is_named(project: Path) -> None:

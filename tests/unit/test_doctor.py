@@ -102,6 +102,7 @@ BAD = [
     ({"docker__disk": Disk("/d", 9_000, 9_000), "docker__images": {}}, "room", "9.4 GB free"),
     ({"docker__disk": Disk("/d", 900_000, 600_000, 99)}, "inodes", "99 left"),
     ({"docker__images": {}, "tag": TagReport(False, "no such manifest")}, "image", "there is no tensorflow"),
+    ({"image": "sha256:12ab"}, "image", "there is no image sha256:12ab on the host"),
     ({"settings": {"ssh_port": 22}}, "ssh port", "port 22 is taken by another program"),
     (
         {"settings": {"ssh_port": 2222}, "docker__holders": {2222: "orch-bob-speech"}},
@@ -155,6 +156,7 @@ def test_what_only_surprises_warns(change: dict[str, Any], name: str, message: s
 FINE = [
     ({"gpus": NO_GPU, "image": PLAIN}, "gpus", "no NVIDIA GPU"),
     ({"docker__images": {}, "tag": TagReport(True)}, "image", "can be pulled"),
+    ({"settings": {"dockerfile": "/x/Df"}, "image": "orch/a-base:1"}, "image", "builds it of /x/Df"),
     ({"docker__holders": {2222: "orch-bob-x"}}, "ssh port", "taken by container orch-bob-x, the next"),
     ({"settings": {"ssh_port": 2222}, "docker__holders": {2222: "orch-ana-mnist"}}, "ssh port", "is free"),
     ({"docker__runtimes": frozenset(), "system__tools": SYSTEM.tools | {"nvidia-container-runtime-hook"}},
