@@ -32,6 +32,7 @@ class MuxStream(PipeStream):
         self._name = name
         self._control, self._alive, self._master = control, alive, master
         self._heard, self._missed = time.monotonic(), 0
+        os.set_blocking(ends.stdin, False)  # a master that stands still reads nothing
 
     def _ready(self, seconds: float | None, *, error: bool = True) -> set[int]:
         """Wait as pipes do, and at times of silence see whether the master, which may stand still, lives."""

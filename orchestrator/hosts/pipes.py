@@ -175,7 +175,8 @@ class PipeStream:
         try:
             while view:
                 self._wait_for_room()
-                view = view[os.write(self._ends.stdin, view) :]
+                with contextlib.suppress(BlockingIOError):
+                    view = view[os.write(self._ends.stdin, view) :]
         except OSError as error:
             raise LostConnection("the command has ended", where=self._host) from error
 
