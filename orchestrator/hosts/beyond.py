@@ -15,10 +15,15 @@ class NeedsProgram(ConfigError):
     """ssh_config asks for what only the ssh program does."""
 
 
-def by_hand(host: str, methods: Iterable[str]) -> str | None:
-    """Return what to do where the host takes an answer that only a person has, or a ticket."""
+def by_hand(host: str) -> str:
+    """Return what to do where only a person has the answer."""
+    return f"Log in once by hand, and orch goes on with that: orch login {host}"
+
+
+def how_to_answer(host: str, methods: Iterable[str]) -> str | None:
+    """Return what to do where the host wants one of these besides, or instead of, a key."""
     if {"keyboard-interactive", "password"} & set(methods):
-        return f"Log in once by hand, and orch goes on with that: orch login {host}"
+        return by_hand(host)
     return "Get a Kerberos ticket: kinit" if "gssapi-with-mic" in methods else None
 
 

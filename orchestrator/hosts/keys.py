@@ -15,7 +15,7 @@ from paramiko.agent import AgentSSH
 from paramiko.auth_strategy import AuthStrategy
 
 from orchestrator.errors import ConfigError, NotPermitted, Unreachable
-from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, NeedsProgram, by_hand
+from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, NeedsProgram, how_to_answer
 from orchestrator.hosts.key_files import (
     SIGNS,
     BadKey,
@@ -132,7 +132,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     def _wants(self, methods: Sequence[str], why: str) -> LoginRefused:
         """Return the error for a host that wants something else, or more, than a key."""
         error = self._refused(why)
-        error.hint = None if self.inside else by_hand(self.host, methods)
+        error.hint = None if self.inside else how_to_answer(self.host, methods)
         return error
 
     def _needs_sha1(self, label: str) -> None:

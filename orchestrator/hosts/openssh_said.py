@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import HostError, OrchError, Unreachable
-from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, by_hand
+from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, by_hand, how_to_answer
 from orchestrator.hosts.known_hosts import ShownKey
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.ssh_config import Route
@@ -193,7 +193,7 @@ def explain_login(said: Said, host: str, user: str, also: Sequence[str] = ()) ->
 def _why_refused(said: Said, host: str, tries: int) -> tuple[str | None, str | None]:
     """Return what the host said of it beyond a plain no, and what to do."""
     methods = (said.after("Authentications that can continue: ") or "").split(",")
-    hint = by_hand(host, methods)
+    hint = how_to_answer(host, methods)
     if said.has("with partial success"):
         return f"the key is right, but it also wants {' or '.join(methods)}", hint
     if said.has("Too many authentication failures"):
@@ -201,6 +201,8 @@ def _why_refused(said: Said, host: str, tries: int) -> tuple[str | None, str | N
             f"the host hung up after {tries} keys (MaxAuthTries); name the right one with "
             "ansible_ssh_private_key_file, or IdentityFile and IdentitiesOnly yes"
         ), None
+    if said.has("pin required", "need pin entry"):
+        return "its key's card wants a PIN", by_hand(host)
     if any(methods) and "publickey" not in methods:
         return f"it takes no keys, only {', '.join(methods)}", hint
     return None, None

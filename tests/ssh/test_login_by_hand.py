@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from orchestrator.hosts.openssh import OpenSshMachine
 from orchestrator.hosts.ssh import SshMachine
 from orchestrator.inventory import Host
 from tests.ssh.otp import Passwords, asking, needs_oath
-from tests.ssh.server import Server, serving
+from tests.ssh.server import Server, program, serving
 from tests.ssh.test_login import ME
 
 pytestmark = pytest.mark.transport("auto", reason="it is what finds the login")
@@ -144,6 +145,44 @@ def test_a_bastion_is_asked_once_for_all_hosts_behind_it(
             assert where(machine) == inner.home
         assert (sshd.count("Accepted keyboard"), inner.count("Accepted publickey")) == (1, 3)
         assert person.says("login", "--end", "bastion", "gpu") == "2 logins ended\n"
+
+
+@pytest.fixture
+def card(sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The library of a smart card (PKCS#11) with a key that gpu01 takes; its PIN is 1234."""
+    library = "/usr/lib/softhsm/libsofthsm2.so"
+    if not (Path(library).exists() and program("pkcs11-tool")):
+        missing = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        missing("no softhsm2 or opensc: smart cards are not tested here")
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "softhsm.conf").write_text(f"directories.tokendir = {tmp_path}/tokens\nlog.level = ERROR\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(tmp_path / "softhsm.conf"))
+    pins = ["--pin", "1234", "--so-pin", "1234"]
+    made(["softhsm2-util", "--init-token", "--free", "--label", "lab", *pins])
+    new_key = ["--keypairgen", "--key-type", "EC:prime256v1", "--id", "01", "--label", "key"]
+    made(["pkcs11-tool", "--module", library, "--login", "--pin", "1234", *new_key])
+    sshd.authorized.write_text(made(["ssh-keygen", "-D", library]))
+    return library
+
+
+def made(words: list[str]) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_key_on_a_smart_card_with_a_pin(sshd: Server, person: Person, card: str) -> None:
+    (sshd.client / ".ssh" / "config").write_text(
+        f"PKCS11Provider {card}\nHost gpu\n HostName 127.0.0.1\n Port {sshd.port}\n"
+    )
+    with pytest.raises(NotPermitted, match=r"its key's card wants a PIN .*: orch login gpu01"):
+        connect(Host("gpu01", "gpu"))
+    terminal = person.orch("login", "gpu")
+    terminal.expect("Enter PIN for 'lab': ")
+    terminal.sendline("1234")
+    assert "gpu: logged in" in terminal.read()
+    with connect(Host("gpu01", "gpu")) as machine:
+        assert isinstance(machine, OpenSshMachine)
+        assert where(machine) == sshd.home
+    assert sshd.count("Accepted publickey") == 1
 
 
 def where(machine: Machine) -> Path:
