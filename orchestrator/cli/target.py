@@ -81,12 +81,12 @@ def is_host(app: App, word: str) -> bool:
 
 def host_target(app: App, host: Host, *, on_host: bool) -> Target:
     """Return a host's environment as a target; with `on_host` the host itself."""
-    from orchestrator.container.identity import identity_of
-    from orchestrator.container.ready import environment_for
-
     machine = app.machine(host)
     if on_host:
         return Target(host, machine, None)
+    from orchestrator.container.identity import identity_of
+    from orchestrator.container.ready import environment_for
+
     return Target(host, machine, environment_for(machine, identity_of(host, app.cwd), ready=True))
 
 

@@ -28,6 +28,8 @@ def checks(seen: Examined) -> Iterator[Check]:
     yield ok(
         "login", f"{system.user} ({system.uid}), {system.os_name or system.kernel}, {system.shell or 'sh'}"
     )
+    if system.system not in ("", "Linux"):
+        yield fail("system", f"{system.system}: runs need Linux", "Take a Linux host; this one can reach it.")
     yield _processor(seen)
     yield from _tools(seen)
     yield from _root(seen)

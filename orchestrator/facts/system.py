@@ -28,6 +28,7 @@ class SystemReport:
 
     hostname: str = ""
     arch: str = ""
+    system: str = ""  # uname -s: Linux
     kernel: str = ""
     os_name: str = ""
     os_id: str = ""
@@ -74,6 +75,7 @@ def parse(section: Section) -> SystemReport:
     return SystemReport(
         hostname=lines.text("hostname"),
         arch=arch,
+        system=lines.text("system"),
         kernel=lines.text("kernel"),
         os_name=lines.text("os-name"),
         os_id=lines.text("os-id"),

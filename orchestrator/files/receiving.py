@@ -38,6 +38,7 @@ class Receiving:
         self._done = 0
         self._placed: dict[str, Path] = {}
         self._made: set[Path] = set()
+        self._written: dict[tuple[int, int], Path] = {}
         self._links: list[tuple[Wanted, str]] = []
 
     def member(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -51,6 +52,9 @@ class Receiving:
         elif member.isreg() or member.islnk():
             with _told(wanted.to):
                 self._inside(wanted.to)
+                if twin := self._twin(wanted.to):
+                    self.notes.append(f"not fetched: {name} (the disk here takes it and {twin} for one file)")
+                    return
                 self._write(archive, member, wanted.to)
             self._placed[name] = wanted.to
         else:
@@ -80,6 +84,15 @@ class Receiving:
             raise OrchError(f"{to} would land in {real}, outside of {self.root}")
         self._made.add(to.parent)
 
+    def _twin(self, to: Path) -> str | None:
+        """Return the name of a file that came before and is this one here: case does not count on macOS."""
+        try:
+            found = to.lstat()
+        except FileNotFoundError:
+            return None
+        other = self._written.get((found.st_dev, found.st_ino))
+        return other.name if other and other != to else None
+
     def _holds(self, place: Path) -> bool:
         return place == self.root or self.root in place.parents
 
@@ -97,6 +110,8 @@ class Receiving:
                     self.told(self._done)
             os.utime(part, (member.mtime, member.mtime))
             part.replace(to)
+            written = to.lstat()
+            self._written[written.st_dev, written.st_ino] = to
         except BaseException:
             part.unlink(missing_ok=True)
             raise

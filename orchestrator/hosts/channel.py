@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import time
 from typing import Any
 
@@ -10,6 +9,7 @@ import paramiko
 
 from orchestrator.errors import LostConnection
 from orchestrator.hosts.base import DEADLINE
+from orchestrator.hosts.platform import ready
 
 PIECE = 1 << 16
 ERROR_KEPT = 1 << 16
@@ -17,10 +17,8 @@ ERROR_KEPT = 1 << 16
 
 
 def wait(channel: Any, seconds: float | None) -> bool:
-    """Wait until a channel has data or has ended; False when the seconds passed. (poll: any fd number.)"""
-    poll = select.poll()
-    poll.register(channel.fileno(), select.POLLIN)
-    return bool(poll.poll(None if seconds is None else max(0.0, seconds) * 1000))
+    """Wait until a channel has data or has ended; False when the seconds passed."""
+    return bool(ready({channel.fileno()}, seconds=seconds))
 
 
 def ended(channel: Any) -> bool:

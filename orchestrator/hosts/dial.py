@@ -13,9 +13,8 @@ from typing import Any
 
 from orchestrator.errors import Unreachable
 from orchestrator.hosts.limit import Limit
+from orchestrator.hosts.platform import tune
 from orchestrator.hosts.ssh_config import Route
-
-_SILENT_PEER = 30_000  # ms that sent data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 5482)
 
 _LEAVES = 0.2  # seconds for a proxy to leave by itself once its stdin has ended
 
@@ -39,7 +38,7 @@ def tcp(host: str, route: Route, limit: Limit) -> socket.socket:
             sock.close()
             problem = problem or error
             continue
-        _tune(sock)
+        tune(sock)
         return sock
     raise Unreachable(_say(problem, port, limit), where=host) from problem
 
@@ -51,12 +50,6 @@ def _bind(sock: socket.socket, address: str) -> None:
         sock.bind(target)
     except OSError as error:
         raise OSError(error.errno, f"BindAddress {address}: {error.strerror}") from error
-
-
-def _tune(sock: socket.socket) -> None:
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_PEER)
 
 
 def _say(problem: OSError | None, port: int, limit: Limit) -> str:

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from orchestrator.errors import OrchError
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.connect import connect as _connect
+from orchestrator.hosts.platform import room_for
 from orchestrator.inventory import Host
 
 T = TypeVar("T")
@@ -81,6 +82,7 @@ def each(
                 return
             done.put((number, _one(hosts[number], work, connect, machines)))
 
+    room_for(len(hosts))
     try:
         for _ in range(min(max(parallel, 1), len(hosts))):
             threading.Thread(target=worker, daemon=True).start()

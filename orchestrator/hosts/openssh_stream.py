@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import time
@@ -14,6 +13,7 @@ from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.base import DEADLINE
 from orchestrator.hosts.openssh_mux import Control
 from orchestrator.hosts.pipes import Ends, PipeStream
+from orchestrator.hosts.platform import ready
 
 _QUIET = 15.0  # seconds of silence after which the master is asked for a sign of life
 _MISSED = 3  # signs of life that fail to come before it counts as gone
@@ -77,9 +77,7 @@ class MuxStream(PipeStream):
         return self._control.exit_status
 
     def _wait_for_room(self) -> None:
-        poll = select.poll()
-        poll.register(self._ends.stdin, select.POLLOUT)
-        while not poll.poll(_QUIET * 1000):
+        while not ready((), {self._ends.stdin}, _QUIET):
             self._look_after()
 
     def resize(self, columns: int, rows: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import select
 import struct
 import termios
 import time
@@ -15,6 +14,7 @@ from orchestrator.errors import LostConnection
 from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import Terminal
 from orchestrator.hosts.limit import Limit
+from orchestrator.hosts.platform import ready
 
 PIECE = 1 << 16
 _ERROR_KEPT = 1 << 16  # bytes of stderr that a stream keeps
@@ -77,23 +77,19 @@ def talk(ends: Ends, script: bytes, answer: Answer, limit: Limit, *, held: bool 
     `held`: stdin is not ended when the script is sent.
     """
     feeds = {ends.out: answer.feed, ends.err: answer.feed_error}
-    poll, rest = select.poll(), memoryview(script)
+    rest, stdin = memoryview(script), {ends.stdin}
     os.set_blocking(ends.stdin, False)
-    poll.register(ends.stdin, select.POLLOUT)
-    for number in feeds:
-        poll.register(number, select.POLLIN)
     while feeds and not answer.whole and not limit.over:
-        for number, _ in poll.poll(limit.left * 1000):
-            if number == ends.stdin:
+        for number in ready(feeds, stdin, limit.left):
+            if number in stdin:
                 rest = _sent(number, rest)
                 if not rest:
-                    poll.unregister(number)
+                    stdin.clear()
                     if not held:
                         ends.close_stdin()
             elif piece := os.read(number, PIECE):
                 feeds[number](piece)
             else:
-                poll.unregister(number)
                 del feeds[number]
 
 
@@ -138,14 +134,11 @@ class PipeStream:
 
     def _ready(self, seconds: float | None, *, error: bool = True) -> set[int]:
         """Return which of stdout and stderr have something within the time; stderr is taken at once."""
-        poll = select.poll()
-        for number in (self._ends.out, self._ends.err if error else -1):
-            if number >= 0:
-                poll.register(number, select.POLLIN)
-        ready = {number for number, _ in poll.poll(None if seconds is None else seconds * 1000)}
-        if self._ends.err in ready:
+        sides = {self._ends.out, self._ends.err if error else -1} - {-1}
+        found = ready(sides, seconds=seconds)
+        if self._ends.err in found:
             self._take_error()
-        return ready
+        return found
 
     def _take(self, size: int) -> bytes:
         try:

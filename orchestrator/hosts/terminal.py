@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import signal
 import sys
@@ -16,6 +15,7 @@ from typing import TextIO
 
 from orchestrator.errors import LostConnection
 from orchestrator.hosts.base import Stream, Terminal
+from orchestrator.hosts.platform import ready
 
 _TICK = 0.1  # seconds that stderr may wait while stdout is silent
 
@@ -69,11 +69,8 @@ def _write(to: TextIO, data: bytes) -> None:
 
 
 def _send(stream: Stream, stdin: int, wake: int) -> None:
-    poll = select.poll()
-    poll.register(stdin, select.POLLIN)
-    poll.register(wake, select.POLLIN)
     with contextlib.suppress(LostConnection, OSError):
-        while wake not in {number for number, _ in poll.poll()}:
+        while wake not in ready({stdin, wake}):
             piece = os.read(stdin, 1 << 16)
             if not piece:
                 stream.close_stdin()

@@ -65,6 +65,7 @@ def test_secrets_and_what_any_machine_makes_are_never_sent(top: Path, cache: Pat
         {
             "train.py": "print(1)",
             ".git/HEAD": "ref: x",
+            "lib/.DS_Store": "x",
             "lib/__pycache__/a.pyc": "x",
             "lib/a.py": "",
             "web/node_modules/x/index.js": "x",

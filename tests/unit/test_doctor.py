@@ -90,6 +90,7 @@ def test_a_healthy_host_is_well_in_every_check() -> None:
 
 
 BAD = [
+    ({"system__system": "Darwin"}, "system", "Darwin: runs need Linux"),
     ({"system__arch": "aarch64"}, "processor", "x86_64 only"),
     ({"system__avx": False}, "processor", "without AVX"),
     ({"system__tools": frozenset({"tar"})}, "tools", "missing: base64"),

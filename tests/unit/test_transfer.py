@@ -267,6 +267,24 @@ def test_a_link_here_does_not_lead_out_of_the_folder(here: Path, tmp_path: Path)
         fetch(Sending(archive(("./a/b", "file", b"x"))), fetching.Source("/x", ()), taken(here, "a/b"), here)
 
 
+def test_of_two_names_that_are_one_file_here_the_first_comes(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk on which case does not count, as those of macOS: there `Model` is found where `model` is."""
+    replaced = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        done = replaced(self, target)
+        (here / "Model").hardlink_to(here / "model")
+        return done
+
+    monkeypatch.setattr(Path, "replace", replace)
+    sent = archive(("./model", "file", b"small"), ("./Model", "file", b"big"))
+    notes = fetch(Sending(sent), fetching.Source("/x", ()), taken(here, "model", "Model"), here)
+    assert notes == ["not fetched: Model (the disk here takes it and model for one file)"]
+    assert (here / "model").read_bytes() == b"small"
+
+
 def test_a_special_file_does_not_come(here: Path) -> None:
     notes = fetch(Sending(archive(("./a", "fifo", b""))), fetching.Source("/x", ()), taken(here, "a"), here)
     assert notes == ["not fetched: a (no file any more)"]
