@@ -113,7 +113,22 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
                 raise self._wants(more, f"the key is right, but it also wants {' or '.join(more)}")
             self.key = key
             return
-        raise self._refused()
+        raise self._refused() if self.tried else self._without_keys(transport)
+
+    def _without_keys(self, transport: Any) -> LoginRefused:
+        """Return the error where there is no key to try: what the host would take instead is worth asking."""
+        try:
+            transport.auth_none(self.user)
+        except paramiko.BadAuthenticationType as error:
+            if "publickey" not in error.allowed_types:
+                only = ", ".join(error.allowed_types)
+                return self._wants(error.allowed_types, f"it takes no keys, only {only}")
+            refused = self._refused()
+            refused.hint = how_to_answer(self.host, error.allowed_types) or refused.hint
+            return refused
+        except (paramiko.SSHException, EOFError, OSError):
+            return self._refused()
+        return self._refused()
 
     def _go_on(self, transport: Any, error: Exception) -> None:
         """Return where the next key may be tried after `error`; raise where the server has gone."""

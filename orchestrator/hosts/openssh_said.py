@@ -205,7 +205,7 @@ def _why_refused(said: Said, host: str, tries: int) -> tuple[str | None, str | N
         return "its key's card wants a PIN", by_hand(host)
     if any(methods) and "publickey" not in methods:
         return f"it takes no keys, only {', '.join(methods)}", hint
-    return None, None
+    return None, None if tries else hint
 
 
 def _why_not(said: Said, key: Offered) -> str:
