@@ -51,6 +51,13 @@ def runs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> I
     return _items(_runs(), incomplete)
 
 
+def states(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """States of a run."""
+    from orchestrator.run.status import STATES
+
+    return _items(((state, "state") for state in STATES), incomplete)
+
+
 def hosts_or_runs(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """What `exec` and `ssh` take as their first word; behind it stands a command."""
     words = next((ctx.params.get(p.name or "") for p in ctx.command.params if p.nargs == -1), None)

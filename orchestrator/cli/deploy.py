@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -86,7 +87,21 @@ def _tell_plans(app: App, outcomes: Sequence[Outcome[Deploy]], *, dry_run: bool)
     for group in grouped(told, lambda pair: pair[1]):
         hosts = [host for host, _ in group]
         for line in group[0][1]:
-            (click.echo if hosts[0] in unchanged else say)(with_names(line, hosts))
+            told_in_full = with_names(line, hosts)
+            if hosts[0] in unchanged:
+                click.echo(told_in_full)
+            else:
+                say(_kept_to_width(told_in_full, sys.stdout if dry_run else sys.stderr))
+
+
+def _kept_to_width(line: str, to: TextIO) -> str:
+    """Let the words of a plan's line go on under themselves where the terminal is narrow."""
+    from orchestrator.cli.table import wrapped
+    from orchestrator.container.telling import PLAN_INDENT
+
+    if not line.startswith("  "):
+        return line
+    return line[:PLAN_INDENT] + wrapped(line[PLAN_INDENT:], PLAN_INDENT, to=to)
 
 
 def _lines(deploy: Deploy, *, files: bool) -> tuple[str, ...]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, host_arguments, pass_app
 from orchestrator.cli.listing import print_json
+from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -24,12 +26,33 @@ TAIL = 3000
 """Bytes of each log's end that are looked at for progress."""
 
 
+def _known_states(
+    _ctx: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse a state that no run can have: nothing would ever be listed."""
+    if value:
+        from orchestrator.run.status import STATES
+
+        for state in value:
+            if state not in STATES:
+                raise UsageError(f"no state '{state}'", hint=f"There is: {', '.join(STATES)}.")
+    return value
+
+
 @click.command("ps")
 @host_arguments
 @click.option("-a", "--all", "everything", is_flag=True, help="Also runs that ended more than a day ago.")
 @click.option("-A", "--everyone", is_flag=True, help="Everybody's runs.")
 @click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only runs in this state.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    callback=_known_states,
+    shell_complete=completing.states,
+    help="Only runs in this state (repeatable).",
+)
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @pass_app

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 _NARROWEST = 20
 """Columns that a wrapped text needs to be worth it."""
@@ -48,10 +49,13 @@ def cut(line: str) -> str:
     return line + "~"
 
 
-def wrapped(text: str, indent: int) -> str:
-    """Return a text that begins at a column and goes on there; on a terminal that has the room for it."""
+def wrapped(text: str, indent: int, *, to: TextIO | None = None) -> str:
+    """Return a text that begins at a column and goes on there; on a terminal that has the room for it.
+
+    `to` is where it will be printed: stdout, unless it is said.
+    """
     room = shutil.get_terminal_size().columns - indent
-    if not sys.stdout.isatty() or room < _NARROWEST:
+    if not (to or sys.stdout).isatty() or room < _NARROWEST:
         return text
     lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
     return ("\n" + " " * indent).join(lines)

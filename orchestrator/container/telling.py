@@ -60,6 +60,10 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 _SHOWN = frozenset({CREATE, REPLACE, BESIDE, START, UNPAUSE, PROVE})
 
 
+PLAN_INDENT = 22
+"""Where the words of a plan's line begin."""
+
+
 def plan_line(what: str, verb: str, text: str) -> str:
     """Return a line of a plan: what it is about, what is done, and with what."""
     return f"  {what:<9}  {verb:<7}  {text}".rstrip()

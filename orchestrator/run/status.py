@@ -16,6 +16,7 @@ STALE = 60.0
 """Seconds without a heartbeat (one comes every 10) after which an unseen supervisor counts as gone."""
 
 LIVE = ("starting", "running")
+STATES = (*LIVE, "succeeded", "failed", "stopped", "lost")
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ def asked(home: Path, line: str, **more: str) -> list[str]:
         ("orch deploy --hosts g", ["gpu01", "gpu02"]),
         ("orch deploy --hosts gpu01,g", ["gpu01,gpu02"]),
         ("orch ps -x l", ["lab"]),
+        ("orch ps --state st", ["starting", "stopped"]),
         ("orch tail ", ["nightly", "20261130-0214-nightly-7f3a"]),
         ("orch stop n", ["nightly"]),
         ("orch exec -it n", ["nightly"]),

@@ -96,7 +96,8 @@ def test_words_that_make_no_sense(project: Path, words: tuple[str, ...], what: s
     assert what in said.err
 
 
-def test_ctrl_c_ends_it_on_all_hosts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_ends_orch_ends_it_on_all_hosts(tmp_path: Path, number: signal.Signals, status: int) -> None:
     (tmp_path / "hosts.ini").write_text("[here]\nh[1:3] ansible_connection=local\n")
     line = f"echo $$ > {tmp_path}/pid.$$; exec sleep 300"
     process = subprocess.Popen(
@@ -108,9 +109,9 @@ def test_ctrl_c_ends_it_on_all_hosts(tmp_path: Path) -> None:
     )
     while process.poll() is None and len([p for p in tmp_path.glob("pid.*") if p.read_text()]) < 3:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     assert process.communicate(timeout=60)[0] == b""
-    assert process.returncode == 130
+    assert process.returncode == status
     pids = [path.suffix[1:] for path in tmp_path.glob("pid.*")]
     assert len(pids) == 3
     assert not [pid for pid in pids if alive(pid)]

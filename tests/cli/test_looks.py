@@ -60,6 +60,17 @@ def test_doctor_wraps_under_its_words(project: Path) -> None:
     assert "engine = venv." in said
 
 
+def test_a_plan_goes_on_under_its_words(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    words, prepare = ("deploy", "--dry-run", "gpu01"), answers(f"{DOCKER}\n{BASE}")
+    whole, narrow = (call(project, *words, prepare=prepare, terminal=on).out for on in (False, True))
+    assert max(map(len, whole.splitlines())) > 60 >= max(map(len, narrow.splitlines()))
+    rejoined = re.sub(r"\n {22}", "   ", narrow)
+    assert rejoined.split() == whole.split()
+    at = next(n for n, line in enumerate(narrow.splitlines()) if line.startswith("  container"))
+    assert re.match(r" {22}\S", narrow.splitlines()[at + 1])
+
+
 def test_east_asian_names_are_aligned() -> None:
     head, first, second = columns(("A", "B"), [("大数据", "x"), ("gpu", "y")])
     assert (head, first, second) == ("A       B", "大数据  x", "gpu     y")

@@ -107,6 +107,12 @@ def test_ps_filters_and_shapes(project: Path) -> None:
     )
 
 
+def test_ps_refuses_a_state_that_no_run_has(project: Path) -> None:
+    said = call(project, "ps", "--state", "runing")
+    assert said.status == 2
+    assert said.err.startswith("orch: no state 'runing'. There is: starting, running, ")
+
+
 def test_ps_shows_the_good_hosts_beside_a_dead_one(project: Path) -> None:
     dead = {"gpu02": Unreachable("connection timed out after 10 s", where="gpu02")}
     said = call(project, "ps", prepare=has_runs, failing=dead)
