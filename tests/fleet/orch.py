@@ -30,10 +30,23 @@ class Orch:
     account: str
     person: str = "ana"
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    laptop: str | None = None  # its host name; None: this machine's own
 
     def using(self, account: str) -> "Orch":
         """The same person, logging in as another account."""
         return dataclasses.replace(self, account=account)
+
+    def by(self, person: str) -> "Orch":
+        """Another person, with a home of their own."""
+        return dataclasses.replace(self, person=person, home=self.home.parent / f"home-{person}")
+
+    def on(self, laptop: str) -> "Orch":
+        """The same on a machine of another name."""
+        return dataclasses.replace(self, laptop=laptop)
+
+    def within(self, folder: Path) -> "Orch":
+        """The same in another folder."""
+        return dataclasses.replace(self, cwd=folder)
 
     def having(self, **env: str) -> "Orch":
         """The same with more in its environment."""
@@ -56,7 +69,18 @@ class Orch:
 
     def argv(self, *words: object) -> list[str]:
         """The command line, for tests that start it themselves."""
-        return [str(Path(sys.executable).with_name("orch")), *(str(word) for word in words)]
+        own = (
+            ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.laptop] if self.laptop else []
+        )
+        return [*own, str(Path(sys.executable).with_name("orch")), *(str(word) for word in words)]
+
+    def start(self, *words: object) -> "subprocess.Popen[str]":
+        """Start it and don't wait; the test reads what it says with ``communicate``."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self.argv(*words), cwd=self.cwd, env=self.environment(), text=True,
+            stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+        )  # fmt: skip
 
     def __call__(
         self, *words: object, code: int | None = 0, input: str = "", timeout: float = 240
