@@ -197,6 +197,7 @@ def _take_verbose(ctx: click.Context, _parameter: click.Parameter, value: int) -
     if value and not ctx.resilient_parsing:
         _app(ctx).verbose = value
         tracing.log().show(value)
+        ctx.find_root().call_on_close(tracing.log().hush)
 
 
 def _take_log_file(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:

@@ -76,11 +76,16 @@ class Log:
             except OSError:
                 return
 
+    def hush(self) -> None:
+        """Stop listening."""
+        for stop in self._stops:
+            stop()
+        self._stops.clear()
+
     def close(self, status: int) -> None:
         """Write down how the call ended, and stop listening."""
         self.write(f"exit {status}")
-        for stop in self._stops:
-            stop()
+        self.hush()
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.app import App
+from orchestrator.cli.main import cli
 from orchestrator.errors import LostConnection, Unreachable
+from orchestrator.hosts import trace
 from orchestrator.hosts.fake import FakeMachine
 from tests.cli.calling import call
 from tests.cli.test_deploy import BASE, DOCKER, answers
@@ -49,6 +52,12 @@ def test_vv_shows_what_is_sent(project: Path) -> None:
 def test_without_v_nothing_is_told_and_the_next_call_starts_afresh(project: Path) -> None:
     call(project, "ps", "-vv", prepare=has_runs)
     assert call(project, "ps", prepare=has_runs).err == ""
+
+
+def test_a_verb_that_is_called_without_the_program_leaves_nobody_listening(project: Path) -> None:
+    app = App(cwd=project, environ={"HOME": str(project)})
+    cli.main(["hosts", "-vv"], obj=app, standalone_mode=False)
+    assert trace._listeners == []
 
 
 def test_what_has_no_status_says_so(project: Path) -> None:
