@@ -55,7 +55,7 @@ class Stages:
                 self._show(host, now, line, kept=line.startswith("note: "))
             elif self.app.verbose:
                 self.app.say(f"{host}   {line}")
-            elif step := now.steps and now.steps.hear(line):
+            elif now.steps and (step := now.steps.hear(line)) and (self.screen or not now.steps.passing):
                 self._show(host, now, step)
 
         return tell

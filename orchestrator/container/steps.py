@@ -12,9 +12,10 @@ _WIDTH = 90
 
 
 class Steps:
-    """Hears one pull or build line by line."""
+    """Hears one pull or build line by line. `passing`: what was heard last is only how far a step is."""
 
     def __init__(self) -> None:
+        self.passing = False
         self._layers: dict[str, bool] = {}
         self._last = ""
 
@@ -27,6 +28,7 @@ class Steps:
         return said
 
     def _said(self, line: str) -> str | None:
+        self.passing = True
         if line.startswith(_SENDING):
             return line
         layer = _LAYER.match(line)
@@ -36,5 +38,6 @@ class Steps:
         step = _STEP.fullmatch(line) or _STAGE.fullmatch(line)
         if not step:
             return None
+        self.passing = False
         text = f"step {step.group(1)}/{step.group(2)}  {' '.join(step.group(3).split())}"
         return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

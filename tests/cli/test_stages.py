@@ -10,10 +10,12 @@ import pytest
 from orchestrator.cli.app import App
 from orchestrator.cli.stages import Stages
 
+SENT = "  sending the build context: 1 MB of 2 MB"
 SAID = (
     "build orch/ana-mnist:1",
     "  Step 1/2 : FROM x",
     "   ---> 1",
+    SENT,
     "  Step 2/2 : RUN y",
     "  hello",
     "note: z",
@@ -45,6 +47,8 @@ def test_on_a_terminal_a_host_has_one_line_that_is_drawn_anew(said: list[str]) -
     tell, other = stages.teller("gpu01"), stages.teller("gpu02")
     tell("build orch/ana-mnist:1")
     stages.draw()
+    tell(SENT)
+    stages.draw()
     tell("  Step 2/2 : RUN y")
     other("pull tf:1")
     stages.draw()
@@ -55,6 +59,7 @@ def test_on_a_terminal_a_host_has_one_line_that_is_drawn_anew(said: list[str]) -
     drawn = re.sub(r" +\d s", " N s", screen.getvalue())
     assert drawn == (
         "gpu01 N s   build orch/ana-mnist:1\n"
+        "\x1b[1A\x1b[Jgpu01 N s   sending the build context: 1 MB of 2 MB\n"
         "\x1b[1A\x1b[Jgpu01 N s   step 2/2  RUN y\ngpu02 N s   pull tf:1\n"
         "\x1b[2A\x1b[Jgpu01   ready\n"
         "gpu02 N s   pull tf:1\n"

@@ -104,7 +104,14 @@ APT = {
 }
 
 
-def apt(tmp_path: Path, sources: str, mirror: str = "", *, gone: bool = False) -> tuple[str, list[str], int]:
+def apt(
+    tmp_path: Path,
+    sources: str,
+    mirror: str = "",
+    *,
+    gone: bool = False,
+    packages: tuple[str, ...] = ("openssh-server", "ffmpeg"),
+) -> tuple[str, list[str], int]:
     """Run the script with /etc/apt below `tmp_path` and an apt-get that only knows what is `gone`."""
     etc = tmp_path / "etc/apt"
     (etc / "sources.list.d").mkdir(parents=True)
@@ -125,7 +132,7 @@ def apt(tmp_path: Path, sources: str, mirror: str = "", *, gone: bool = False) -
         "/var/lib/apt/lists/*", str(tmp_path / "none")
     )
     done = subprocess.run(
-        ["sh", "-s", "openssh-server", "ffmpeg"],
+        ["sh", "-s", "--", *packages],
         input=text,
         text=True,
         capture_output=True,
@@ -140,6 +147,13 @@ def test_the_rotated_keys_are_dropped_before_the_first_update(tmp_path: Path) ->
     sources, calls, status = apt(tmp_path, APT["focal"])
     assert (sources, status) == (APT["focal"], 0)
     assert [c.split()[-1] for c in calls] == ["update", "ffmpeg"]
+
+
+def test_a_program_is_installed_only_where_the_base_lacks_it(tmp_path: Path) -> None:
+    wanted = ("-m", "sh", "-m", "no-such-program", "ffmpeg")
+    _, calls, _ = apt(tmp_path, APT["focal"], packages=wanted)
+    assert calls[-1].split()[-2:] == ["no-such-program", "ffmpeg"]
+    assert " sh " not in calls[-1]
 
 
 @pytest.mark.parametrize(
