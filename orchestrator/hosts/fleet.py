@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from orchestrator.errors import OrchError
+from orchestrator.errors import HostError, OrchError
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.connect import connect as _connect
 from orchestrator.hosts.platform import room_for
@@ -105,6 +106,12 @@ def _one(
             machines.close(machine)
     except OrchError as error:
         return Outcome(host, error=error)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            return error
+        hint = "Raise the limit, ulimit -n 4096, or name fewer hosts at once"
+        full = HostError("this machine has too many open files", where=host.name, hint=hint)
+        return Outcome(host, error=full)
     except BaseException as error:  # handed to the caller's thread, which raises it
         return error
 

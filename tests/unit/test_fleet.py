@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -77,6 +78,23 @@ def test_a_fault_in_orch_is_loud_and_comes_after_all_have_ended() -> None:
     with pytest.raises(ZeroDivisionError, match="gpu02"):
         each(HOSTS, work, connect=FakeMachine)
     assert len(ended) == len(HOSTS) - 2
+
+
+def test_a_host_for_which_no_file_can_be_opened_is_one_outcome() -> None:
+    def work(machine: Machine) -> str:
+        if machine.host.name == "gpu02":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return "well"
+
+    outcomes = each(HOSTS, work, connect=FakeMachine)
+    assert [o.value for o in outcomes] == ["well", None, *["well"] * 6]
+    assert str(outcomes[1].error).startswith("gpu02: this machine has too many open files. Raise the limit")
+    with pytest.raises(OSError, match="No space"):
+        each(HOSTS, lambda _: _raise(OSError(errno.ENOSPC, "No space left")), connect=FakeMachine)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def test_no_hosts_no_outcomes() -> None:
