@@ -11,7 +11,7 @@ from orchestrator.hosts.beyond import LoginRefused, NeedsProgram, NothingInCommo
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.local import LocalMachine
 from orchestrator.hosts.ssh_config import Route
-from orchestrator.hosts.steps import Step, by_program, config_file, has_ticket, steps_to
+from orchestrator.hosts.steps import Step, by_program, config_file, has_ticket, has_token, steps_to
 from orchestrator.hosts.trust import KnownHosts, Prompt, policy_of
 from orchestrator.inventory import Host
 
@@ -34,17 +34,17 @@ def connect(host: Host, *, prompt: Prompt | None = None) -> Machine:
     try:
         return _reach(host, steps, prompt)
     except (LoginRefused, NeedsProgram, NothingInCommon) as error:
-        if host.settings.transport != "auto" or not _is_worth_a_try(error, steps):
+        if host.settings.transport != "auto" or not _is_worth_a_try(error, host, steps):
             raise
         return _by_program(host, steps, prompt, error)
 
 
-def _is_worth_a_try(error: OrchError, steps: Sequence[Step]) -> bool:
+def _is_worth_a_try(error: OrchError, host: Host, steps: Sequence[Step]) -> bool:
     if all(s.program for s in steps):
         return False
     if not isinstance(error, LoginRefused):
         return True
-    return any(s.route.gssapi for s in steps) and has_ticket()
+    return (host.key is None and has_token(steps)) or (any(s.route.gssapi for s in steps) and has_ticket())
 
 
 def _by_program(host: Host, steps: Sequence[Step], prompt: Prompt | None, error: OrchError) -> Machine:

@@ -86,6 +86,11 @@ def _is_on_hardware(path: str) -> bool:
     return bool(public and public.kind.startswith("sk-"))
 
 
+def has_token(steps: Sequence[Step]) -> bool:
+    """Whether one of the key files that ssh would try is on a FIDO token."""
+    return any(_is_on_hardware(f) for s in steps for f in s.route.identity_files if os.path.exists(f))
+
+
 def has_ticket() -> bool:
     """Whether a Kerberos ticket lies ready: asked only when everything else was refused."""
     if not shutil.which("klist"):
