@@ -14,6 +14,7 @@ from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.image import Recipe, index_has_password
 from orchestrator.container.refusals import check_place, check_root, check_volumes
+from orchestrator.container.source import IGNORE, Source
 from orchestrator.container.spec import SSH_PORT, ContainerSpec, Facts
 from orchestrator.errors import Busy, ConfigError, Refused
 from orchestrator.facts.docker import Container, Image
@@ -117,6 +118,7 @@ def make_plan(
             *_notes(host, spec, wanted_keys, live, action),
             *ground_notes(facts.place.mount),
             *room_notes(facts.system.root_disk),
+            *_about_context(source if build else None),
         ),
     )
 
@@ -216,6 +218,13 @@ def _leftovers(name: str, facts: Facts) -> Iterator[Container]:
         idle = not (container.running and facts.place.inside(container.id))
         if container.ours and idle and container.name == old_name(name, container.id):
             yield container
+
+
+def _about_context(source: Source | None) -> Iterator[str]:
+    """Yield what changes with every commit, or may hold secrets, and is sent to be built of."""
+    found = ", ".join(name for name in (".git", ".env", "hosts.ini") if source and source.holds(name))
+    if found and source:
+        yield f"the build context holds {found}: put into {IGNORE} what the image need not have"
 
 
 def _notes(

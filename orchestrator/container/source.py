@@ -107,6 +107,10 @@ class Source:
         """Number of files and links."""
         return sum(e.kind != "d" for e in self.entries)
 
+    def holds(self, path: str) -> bool:
+        """Whether a file or folder is in the context."""
+        return any(e.path == path for e in self.entries)
+
     def tag(self, identity: Identity) -> str:
         """Return the name of the image that is built of it."""
         return f"orch/{identity.person.slug}-{identity.project.slug}-base:{self.digest[:12]}"

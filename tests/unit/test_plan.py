@@ -117,6 +117,18 @@ def test_a_changed_dockerfile_or_context_is_one_line_each(tmp_path: Path) -> Non
     assert (plan(wanted, there, now).build_base, plan(wanted, there, now).build) == (False, True)
 
 
+def test_what_hardly_belongs_into_an_image_is_noted(tmp_path: Path) -> None:
+    for name in ("Dockerfile", "hosts.ini"):
+        (tmp_path / name).write_text("FROM x\n")
+    (tmp_path / ".git").mkdir()
+    wanted = host(build_context=str(tmp_path))
+    said = "the build context holds .git, hosts.ini: put into .dockerignore what the image need not have"
+    assert plan(wanted, facts(), Inputs(source=read_source(wanted))).notes == (said,)
+    (tmp_path / ".dockerignore").write_text(".git\nhosts.ini\n")
+    now = Inputs(source=read_source(wanted))
+    assert plan(wanted, facts(), now).notes == ()
+
+
 def changes(found: Plan) -> list[str]:
     return [str(change) for change in found.changes]
 
