@@ -13,7 +13,7 @@ from pathlib import Path
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
 
-QUICK = 1.0
+QUICK = 2.0
 """Seconds to connect, for hosts that won't be reached anyway."""
 
 

@@ -55,14 +55,14 @@ def test_a_dead_host(sshd: Server) -> None:
             filler.setblocking(False)
             filler.connect_ex(sock.getsockname())
         time.sleep(0.1)
-        assert unreachable(host(sock.getsockname()[1])) == "gpu01: connection timed out after 1 s"
+        assert unreachable(host(sock.getsockname()[1])) == "gpu01: connection timed out after 2 s"
 
 
 @pytest.mark.parametrize("words", [b"", b"SSH-2.0-Frozen\r\n"], ids=["at all", "but its name"])
 def test_a_host_that_takes_the_connection_and_says_nothing(sshd: Server, words: bytes) -> None:
     with answering(words) as port:
         said = unreachable(host(port))
-    assert said == f"gpu01: no SSH answer within 1 s (port {port} takes the connection)"
+    assert said == f"gpu01: no SSH answer within 2 s (port {port} takes the connection)"
     assert [t for t in threading.enumerate() if not t.daemon] == [threading.main_thread()]
 
 
@@ -99,7 +99,7 @@ def test_a_port_where_something_else_answers(sshd: Server) -> None:
                     peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
-        said = unreachable(host(sock.getsockname()[1]))
+        said = unreachable(host(sock.getsockname()[1], timeout=5))
         assert "takes the connection and closes it at once. Is its sshd full (MaxStartups)" in said
         sock.shutdown(socket.SHUT_RDWR)
 
@@ -111,7 +111,7 @@ def test_an_sshd_that_freezes_during_the_login(sshd: Server) -> None:
         said = unreachable(replace(sshd.host(timeout=QUICK), port=sshd.port))
     finally:
         os.kill(sshd.process.pid, signal.SIGCONT)
-    assert said == f"gpu01: no SSH answer within 1 s (port {sshd.port} takes the connection)"
+    assert said == f"gpu01: no SSH answer within 2 s (port {sshd.port} takes the connection)"
 
 
 def test_a_full_server_is_tried_again(sshd: Server) -> None:

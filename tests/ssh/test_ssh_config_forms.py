@@ -13,7 +13,7 @@ import pytest
 from orchestrator.errors import Unreachable
 from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host, Settings
-from tests.ssh.oracle import both_arrive, both_refuse, configure, orch_says, ssh_arrives
+from tests.ssh.oracle import both_arrive, both_refuse, configure, judged_before, orch_says, ssh_arrives
 from tests.ssh.peers import listening
 from tests.ssh.server import Server, keygen
 from tests.ssh.test_login import add, agent
@@ -115,16 +115,16 @@ def test_address_family(sshd: Server) -> None:
 
 def test_bind_address(sshd: Server) -> None:
     both_arrive(sshd, "BindAddress 127.0.0.77")
-    assert sshd.count("Connection from 127.0.0.77") == 2
+    assert sshd.count("Connection from 127.0.0.77") == (1 if judged_before() else 2)
     both_refuse(sshd, "bindaddress 192.0.2.1: cannot assign", "BindAddress 192.0.2.1")
 
 
 def test_connect_timeout_holds_where_the_inventory_says_nothing(sshd: Server) -> None:
     with listening() as silent:
         port = silent.getsockname()[1]
-        configure(sshd, f"Host gpu\n HostName 127.0.0.1\n Port {port}\n ConnectTimeout 1\n")
+        configure(sshd, f"Host gpu\n HostName 127.0.0.1\n Port {port}\n ConnectTimeout 2\n")
         began = time.monotonic()
-        assert "no SSH answer within 1 s" in orch_says()
+        assert "no SSH answer within 2 s" in orch_says()
         assert time.monotonic() - began < 8
         host = Host("gpu01", "gpu", settings=Settings(timeout=0.5), sources={"timeout": "hosts.ini:1"})
         with pytest.raises(Unreachable, match=r"within 0\.5 s"):
