@@ -31,7 +31,7 @@ def claim(book: Book, keys: Iterable[str]) -> list[str]:
         if env and env.text and "=" not in env.text:
             del variables["env"]
             told.append(
-                f"{env.place}: env = {env.text} is not used: orch's env is NAME=VALUE by comma. "
-                "orch_env = (also an empty one) says that env is yours, and no more is said"
+                f"{env.place}: env = {env.text} is taken for your own variable: orch's is NAME=VALUE by "
+                "comma. A line orch_env = (empty, or with orch's) says so for good"
             )
     return told[:1]

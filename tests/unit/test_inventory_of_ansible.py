@@ -77,8 +77,8 @@ def test_it_serves_and_what_is_not_used_of_it_is_said_in_a_line_each(project):
     assert third.came_from("common_args") == f"{at}:22"
     assert dict(third.settings.env) == {}
     assert inventory.warnings == (
-        f"{at}:21: env = production is not used: orch's env is NAME=VALUE by comma. orch_env = (also an "
-        "empty one) says that env is yours, and no more is said",
+        f"{at}:21: env = production is taken for your own variable: orch's is NAME=VALUE by comma. "
+        "A line orch_env = (empty, or with orch's) says so for good",
         f"not used of this inventory: inventories/group_vars/, inventories/host_vars/, "
         f"ansible_become ({at}:8), ansible_password ({at}:27): orch reads inventory files only; "
         "orch never becomes another user; orch logs in by keys",
