@@ -8,8 +8,9 @@ supervisor is then found, judged and ended as on the host (--containall would gi
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from orchestrator.container.apptainer_image import PROGRAM, image_of, image_values, is_path
@@ -24,6 +25,14 @@ from orchestrator.container.telling import plan_line
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.hosts.base import Machine
 from orchestrator.render import digest, source
+from orchestrator.units import size
+
+
+def _told(stamp: str) -> str:
+    """Return size and time of a file (SIZE.TIME, as own.sh.j2 has them) for people."""
+    length, _, changed = stamp.partition(".")
+    return f"{size(int(length))}, {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(int(changed)))}"
+
 
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
@@ -41,6 +50,13 @@ class ApptainerSpec:
     activate: str | None = None
     ca_bundle: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a change of is told in the plan: a file of the same name may be another one."""
+        found = asdict(self)
+        stamp = found.pop("file")
+        return {**found, "image": f"{self.image} ({_told(stamp)})" if stamp else self.image}
 
     @property
     def pulled(self) -> bool:

@@ -137,6 +137,7 @@ CAUSES = (
     ),
     Cause(
         r"Temporary failure (in name resolution|resolving)|no such host|network is unreachable|"
+        r"failed to lookup address|"
         r"i/o timeout|Client\.Timeout|connection refused|TLS handshake timeout|NewConnectionError",
         "the host has no way out to the registry",
         "Set http_proxy and https_proxy, apt_mirror or pip_index, or bring the image with docker save.",

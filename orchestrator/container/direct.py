@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orchestrator import __version__
@@ -38,11 +38,15 @@ INSTALL = "container/install.sh.j2"
 
 
 class Spec(Protocol):
-    """What is wanted of one engine: a dataclass whose fields are lines of the plan when they change."""
+    """What is wanted of one engine."""
 
     @property
     def installation(self) -> str:
         """What two equal installations share: the name of a folder; empty where nothing is installed."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a change of is told in the plan, a line each."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class DirectDeploy(ABC):
     """A deploy of one host without a daemon, planned and not yet done."""
 
     known: Known
-    spec: Any  # a Spec
+    spec: Spec
 
     ending: tuple[LiveRun, ...] = ()  # none, ever: see above
 
@@ -146,12 +150,12 @@ class DirectDeploy(ABC):
     @property
     def _wanted(self) -> dict[str, Any]:
         """The spec as it comes back from JSON."""
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self.spec)))
+        found: dict[str, Any] = json.loads(json.dumps(self.spec.told))
         return found
 
     @property
     def _digest(self) -> str:
-        return digest(json.dumps(self._wanted, sort_keys=True))
+        return digest(json.dumps(self._wanted, sort_keys=True), self.spec.installation)
 
     @property
     def folder(self) -> str:

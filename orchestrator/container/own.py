@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from orchestrator.container.direct import DirectDeploy
@@ -32,6 +32,11 @@ class OwnSpec:
     env: Mapping[str, str] = field(default_factory=dict)
 
     installation = ""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a change of is told in the plan."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class VenvDeploy(DirectDeploy):
         python = ".".join(map(str, spec.version))
         count = len(spec.requirements)
         more = f" + {count} package{'s' * (count != 1)}" if count else ""
-        cuda = " + CUDA 11" if len(spec.tensorflow) > 2 else ""
+        cuda = " + CUDA" if spec.cuda else ""
         verb = "use" if self._there else "install"
         by = "" if self._there or not self.known.system.uv else "   by uv"
         fetched = "" if spec.python else " (uv fetches it: none here fits)"
@@ -52,8 +52,7 @@ class VenvDeploy(DirectDeploy):
         }
 
     def _entering(self) -> Mapping[str, Any]:
-        cuda = any("cu11" in r or "and-cuda" in r for r in self.spec.tensorflow)
-        return {"venv": self.folder, "cuda": cuda}
+        return {"venv": self.folder, "cuda": self.spec.cuda}
 
 
 def survey_venv(

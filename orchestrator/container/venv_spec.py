@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from orchestrator.container.inputs import Inputs, short_digest
 from orchestrator.container.spec import TENSORFLOW
@@ -90,6 +91,25 @@ class VenvSpec:
         return digest(self.python, str(self.version), self.platform, *(json.dumps(part) for part in parts))[
             :12
         ]
+
+    @property
+    def cuda(self) -> bool:
+        """Whether CUDA comes by wheels."""
+        return any("cu11" in r or "and-cuda" in r for r in self.tensorflow)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a change of is told in the plan; the other fields follow from these."""
+        return {
+            "python": f"{'.'.join(map(str, self.version))} {self.python or 'by uv'}",
+            "platform": self.platform,
+            "tensorflow": self.tensorflow[0] + (" with CUDA" if self.cuda else ""),
+            "requirements": self.requirements,
+            "activate": self.activate,
+            "gpus": self.gpus,
+            "ca_bundle": self.ca_bundle,
+            "env": self.env,
+        }
 
 
 def venv_spec(host: Host, system: SystemReport, inputs: Inputs, *, gpus: bool) -> VenvSpec:

@@ -85,7 +85,7 @@ def test_fewer_gpus_than_there_are_is_a_failure_and_nothing_is_written_down(proj
 def test_on_a_gpu_host_cuda_comes_with_tensorflow(project: Path) -> None:
     called = deploy(project, gpu=GPUS, cuda=True, framework_gpus=2, gpus=["GPU-aa", "GPU-bb"])
     assert called.status == 0
-    assert "  venv       install  Python 3.10.4   tensorflow==2.9.3 + CUDA 11" in called.err
+    assert "  venv       install  Python 3.10.4   tensorflow==2.9.3 + CUDA" in called.err
     enter = called.machines["gpu01"].files[f"{PLACE}/hosts/gpu01/enter.part"].decode()
     assert 'LD_LIBRARY_PATH="$orch_lib' in enter
     assert "CUDA_VISIBLE_DEVICES" not in enter

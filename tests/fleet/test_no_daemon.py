@@ -98,7 +98,7 @@ def test_auto_takes_what_this_account_may_use(orch: Orch, gpu01: Host, image: st
 
 
 def test_the_accounts_own_environment(orch: Orch, gpu01: Host, project: Path) -> None:
-    """An environment as conda and modules give one: it exists only after a line of bash."""
+    """An environment as conda gives one, or a cluster's modules: it exists only after a line of bash."""
     gpu01.run("python3 -m venv --without-pip ~/miniconda", user="ana")
     orch = orch.having(ORCH_ENGINE="host", ORCH_ACTIVATE="source ~/miniconda/bin/activate")
     assert "/home/ana/miniconda/bin/python3" in orch("deploy", "--dry-run", "gpu01").stdout
@@ -106,6 +106,12 @@ def test_the_accounts_own_environment(orch: Orch, gpu01: Host, project: Path) ->
     (project / "where.py").write_text("import sys; print(sys.prefix)\n")
     said = orch("train", "--wait", "--hosts", "gpu01", "--name", "w", "--", "python3", "where.py").stdout
     assert "/home/ana/miniconda\n" in said
+    # what environment-modules leaves for login shells, cut down to one module
+    modules = 'module() { [ "$1 $2" = "load tf/2.9" ] && export PATH=$HOME/miniconda/bin:$PATH; }'
+    gpu01.run("cat > /etc/profile.d/modules.sh", input=modules + "\n")
+    by_module = orch.having(ORCH_ACTIVATE="module load tf/2.9")
+    assert "/home/ana/miniconda/bin/python3" in by_module("deploy", "--dry-run", "gpu01").stdout
+    gpu01.run("rm /etc/profile.d/modules.sh")
     gpu01.run("rm -rf ~/miniconda", user="ana")
     assert "No such file" in orch("exec", "gpu01", "--", "true", code=1).stderr
     told = orch("deploy", "--yes", "gpu01", code=78).stderr

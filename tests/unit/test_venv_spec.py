@@ -1,7 +1,10 @@
 """Which Python and TensorFlow a venv gets."""
 
+from typing import Any
+
 import pytest
 
+from orchestrator.container.difference import differences
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.venv_spec import choose, constraints, span, venv_spec
 from orchestrator.errors import ConfigError, HostError
@@ -106,3 +109,30 @@ def test_another_installation_has_another_folder() -> None:
     env = venv_spec(host(), system("3.10.4"), Inputs(env={"A": "1"}), gpus=False)
     assert env.installation == made[0].installation
     assert env != made[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"tensorflow": "2.8.4"}, "tensorflow tensorflow-cpu==2.9.3 -> tensorflow-cpu==2.8.4"),
+        ({"python": "3.8"}, "python 3.10.4 /usr/bin/python3.10 -> 3.8.10 /usr/bin/python3.8"),
+        ({"activate": "module load x"}, "activate default -> module load x"),
+        ({"gpus": "none"}, "gpus auto -> none"),
+        ({"jupyter": True}, "requirements none -> jupyterlab"),
+    ],
+)
+def test_a_changed_setting_is_one_line(change: dict[str, Any], line: str) -> None:
+    there = system("3.10.4", "3.8.10")
+    old = venv_spec(host(), there, Inputs(), gpus=False)
+    new = venv_spec(host(**change), there, Inputs(), gpus=False)
+    assert [str(d) for d in differences(old.told, new.told)] == [line]
+
+
+def test_changed_inputs_are_one_line_each() -> None:
+    old = venv_spec(host(), system("3.10.4"), Inputs(), gpus=False)
+    inputs = Inputs(env={"A": "1"}, requirements=("wandb",), ca_bundle=b"x")
+    new = venv_spec(host(), system("3.10.4"), inputs, gpus=False)
+    lines = [str(d) for d in differences(old.told, new.told)]
+    assert lines[0] == "requirements none -> wandb"
+    assert lines[1].startswith("ca_bundle default -> ")
+    assert lines[2:] == ["env A unset -> set"]
