@@ -47,7 +47,8 @@ class Control:
             self._bounded(limit)
             self._socket.connect(path)
             self._send(_HELLO, _VERSION)
-            self._expect(_HELLO, limit)
+            if _numbers(self._expect(_HELLO, limit))[:1] != (_VERSION,):
+                raise Gone("what listens there is no ssh that we know")
         except BaseException as error:
             self.close()
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
