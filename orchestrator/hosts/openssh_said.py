@@ -78,11 +78,9 @@ class Said:
     @property
     def accepted_in_vain(self) -> list[Offered]:
         """Keys that the host would have taken, and that could not sign."""
-        return (
-            []
-            if self.has("Authenticated to ", "with partial success")
-            else self._keys("Server accepts key: ")
-        )
+        if self.has("Authenticated to ", "with partial success"):
+            return []
+        return self._keys("Server accepts key: ")
 
     def _keys(self, start: str) -> list[Offered]:
         found = [_KEY.fullmatch(x.removeprefix(start)) for x in self._debug if x.startswith(start)]
