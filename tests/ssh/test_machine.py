@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import stat
@@ -15,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import HostError, LostConnection
+from orchestrator.hosts import trace
 from orchestrator.hosts.base import Machine, Terminal
-from orchestrator.hosts.command import Command, Script
+from orchestrator.hosts.command import Command, Script, Secret
 from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host, Settings
 from tests.ssh.conftest import TRANSPORTS
@@ -290,3 +292,35 @@ def test_a_tunnel_is_a_socket_on_the_host(machine: Machine, sshd: Server) -> Non
     port = free_port()
     with pytest.raises(HostError, match=f"gpu01: nothing answers at 127.0.0.1:{port}"):
         machine.tunnel(port)
+
+
+def test_each_command_is_told_with_its_end(machine: Machine) -> None:
+    heard: list[tuple[object, ...]] = []
+
+    class Listener:
+        def sending(self, host: str, name: str, text: str) -> None:
+            heard.append(("sending", host, name, text))
+
+        def ended(self, host: str, name: str, seconds: float, status: int | None) -> None:
+            assert 0 <= seconds < 60
+            heard.append(("ended", host, name, status))
+
+    stop = trace.listen(Listener())
+    try:
+        machine.run(Script("one", "exit 3"))
+        with machine.stream(Command.of("echo", Secret("hush-hush"))) as stream:
+            read_all(stream)
+            stream.status()
+        with contextlib.suppress(HostError):
+            machine.run(Script("slow", "sleep 30"), deadline=0.2)
+    finally:
+        stop()
+    machine.run(Script("unheard", "true"))
+    assert heard == [
+        ("sending", "gpu01", "one", "exit 3"),
+        ("ended", "gpu01", "one", 3),
+        ("sending", "gpu01", "echo ***", "echo ***"),
+        ("ended", "gpu01", "echo ***", 0),
+        ("sending", "gpu01", "slow", "sleep 30"),
+        ("ended", "gpu01", "slow", None),
+    ]
