@@ -44,7 +44,8 @@ def test_there_is_an_example_and_it_can_be_typed(words: str, command: click.Comm
         assert verb.startswith(words)
         app = App(cwd=tmp_path, environ={"HOME": str(tmp_path)})
         rest = typed[len(verb.split()) :]
-        known[verb].make_context(verb, rest, parent=click.Context(cli, obj=app))
+        with click.Context(cli, obj=app) as parent:
+            known[verb].make_context(verb, rest, parent=parent)
 
 
 @each
