@@ -13,10 +13,18 @@ mount --rbind /dev dev
 mount -t devpts -o newinstance,gid=5,mode=620,ptmxmode=666 devpts dev/pts
 mount -t tmpfs tmpfs dev/shm
 mount -t tmpfs -o mode=755 tmpfs run
-mkdir run/sshd run/lock
+mkdir run/sshd run/lock run/proc
+# What engines of ordinary accounts need: a proc with nothing mounted over it, a tun device as udev makes it, and
+# cgroups of one kind.
+mount -t proc proc run/proc
+[ ! -e dev/net/tun ] || { mknod -m 666 run/tun c 10 200 && mount --bind run/tun dev/net/tun; }
+[ ! -d sys/fs/cgroup/unified ] || umount sys/fs/cgroup/unified
 cp "$dir/boot_id" run/boot_id
 mount --bind run/boot_id proc/sys/kernel/random/boot_id
 mount --bind "$dir/docker" var/lib/docker
+mkdir -p "$dir/podman" var/lib/podman
+chmod 1777 "$dir/podman"
+mount --bind "$dir/podman" var/lib/podman
 mount --bind "$shared" srv/shared
 hostname "$name"
 pivot_root . mnt

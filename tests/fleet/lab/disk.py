@@ -15,6 +15,23 @@ ACCOUNTS = {"ana": 1500, "bob": 1501}
 OWN = ["root", "home", "tmp", "var/tmp", "var/log", "usr/local/bin", "var/lib/docker", "srv", "mnt"]
 OWN += ["var/spool/cron/crontabs"]
 
+RUNTIMES = "usr/local/lib/orch-fleet"
+
+# Podman's images can't lie on an overlay, which a host's homes are on.
+STORAGE_CONF = """\
+[storage]
+driver = "overlay"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/podman/root"
+rootless_storage_path = "/var/lib/podman/$USER"
+"""
+CONTAINERS_CONF = f"""\
+[engine]
+runtime = "crun"
+[engine.runtimes]
+crun = ["/{RUNTIMES}/crun"]
+"""
+
 SSHD_CONFIG = """\
 Port 22
 HostKey /etc/ssh/ssh_host_ed25519_key
@@ -40,7 +57,8 @@ def make(folder: Path, name: str, cgroup: str, names: dict[str, str]) -> None:
         _hide(disk, path)
     (disk / "srv/shared").mkdir()
     _write_etc(disk / "etc", name, cgroup, names)
-    _write_runc(disk / "usr/local/lib/orch-fleet/runc")
+    for runtime in ("runc", "crun"):
+        _write_runtime(disk / RUNTIMES / runtime)
 
 
 def _hide(disk: Path, path: str) -> None:
@@ -57,6 +75,9 @@ def _hide(disk: Path, path: str) -> None:
 def _write_etc(etc: Path, name: str, cgroup: str, names: dict[str, str]) -> None:
     (etc / "ssh").mkdir(parents=True)
     (etc / "docker").mkdir()
+    (etc / "containers").mkdir()
+    (etc / "containers/storage.conf").write_text(STORAGE_CONF)
+    (etc / "containers/containers.conf").write_text(CONTAINERS_CONF)
     key = etc / "ssh/ssh_host_ed25519_key"
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key)
     (etc / "ssh/sshd_config").write_text(SSHD_CONFIG)
@@ -76,8 +97,8 @@ def _resolvers() -> str:
     return behind.read_text() if "nameserver 127." in text and behind.exists() else text
 
 
-def _write_runc(path: Path) -> None:
-    path.parent.mkdir(parents=True)
+def _write_runtime(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(HERE / "runc.sh", path)
     path.chmod(0o755)
 

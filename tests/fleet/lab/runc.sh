@@ -1,5 +1,5 @@
 #!/bin/sh
-# runc, except that a container also sees its host's boot id, as it does on a real machine.
+# runc or crun, except that a container also sees its host's boot id, as it does on a real machine.
 previous= bundle= new=
 for word; do
     case $previous in --bundle | -b) bundle=$word ;; esac
@@ -19,4 +19,4 @@ with open(sys.argv[1], "w") as file:
     json.dump(spec, file)
 END
 fi
-exec /usr/sbin/runc "$@"
+exec "$(PATH=/usr/sbin:/usr/bin command -v "${0##*/}")" "$@"
