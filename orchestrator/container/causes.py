@@ -1,4 +1,4 @@
-"""The engine's error texts (docker 19.03 to 28, nvidia-container-toolkit), told as cause and cure."""
+"""The engines' error texts (docker 19.03 to 28, podman 4 and 5, NVIDIA's toolkit), told as cause and cure."""
 
 from __future__ import annotations
 
@@ -29,17 +29,23 @@ CAUSES = (
     Cause(
         r"manifest (for \S+ )?(not found|unknown)|manifest unknown|repository does not exist|"
         r"pull access denied|invalid reference format|not found: manifest|"
-        r"failed to (re)?solve[^\n]*: not found",
+        r"failed to (re)?solve[^\n]*: not found|did not resolve to an alias|access to the resource is denied",
         "there is no image {base}",
-        "Correct `image` ({image}); for a private one, docker login on the host first.",
+        "Correct `image` ({image}); for a private one, {engine} login on the host first.",
         ConfigError,
     ),
     Cause(
         r"toomanyrequests|rate limit",
         "the registry's limit of pulls is reached",
-        "docker login on the host, set `image` to a mirror's, or bring it with docker save | docker load.",
+        "{engine} login on the host, set `image` to a mirror's, or bring it by {engine} save and load.",
         Busy,
         theirs=True,
+    ),
+    Cause(
+        r"unresolvable CDI devices|stat nvidia\.com/gpu|error parsing device \"?nvidia\.com",
+        "the host's engine knows no GPUs to give to containers",
+        "Install nvidia-container-toolkit, then as root there: nvidia-ctk cdi generate "
+        "--output=/etc/cdi/nvidia.yaml (or gpus = none).",
     ),
     Cause(
         r"could not select device driver|unknown or invalid runtime name: nvidia|unknown flag: --gpus|"
@@ -66,7 +72,7 @@ CAUSES = (
     Cause(
         r"no space left on device|disk quota exceeded|not enough space",
         "no space is left on the host",
-        "Make room (orch image prune; docker system df), then deploy again.",
+        "Make room (orch image prune; {engine} system df; df -i, if files ran out), then deploy again.",
         theirs=True,
     ),
     Cause(
@@ -76,13 +82,13 @@ CAUSES = (
         Busy,
     ),
     Cause(
-        r"Conflict\. The container name",
+        r"Conflict\. The container name|the container name \S+ is already in use",
         "somebody made a container of the same name just now",
         "See who deploys too, then deploy again.",
         Busy,
     ),
     Cause(
-        r"bind source path does not exist: (?P<what>[^\n.]+)",
+        r"bind source path does not exist: (?P<what>[^\n.]+)|statfs (?P<what2>[^\n:]+): no such file",
         "volume {what} does not exist there",
         "Make it there, or correct `volumes` ({volumes}).",
         ConfigError,
@@ -143,6 +149,28 @@ CAUSES = (
         "Set http_proxy and https_proxy, apt_mirror or pip_index, or bring the image with docker save.",
     ),
     Cause(
+        r"tried to kill container, but did not receive an exit event|is zombie and can not be killed|"
+        r"could not kill container|cannot kill container",
+        "the container can't be killed: a process in it hangs in the kernel",
+        "See dmesg there; only a reboot of the host ends it.",
+    ),
+    Cause(
+        r"not allowed to set the following environment variables: (?P<what>[^\n]+)",
+        "sudo does not pass on {what}, which the engine is to read",
+        "In sudoers, give the rule of this account NOPASSWD:SETENV: in place of NOPASSWD:.",
+    ),
+    Cause(
+        r"container-init binary not found|stat \S*/catatonit",
+        "podman has no init for containers there",
+        "Install catatonit on the host.",
+    ),
+    Cause(
+        r"insufficient UIDs or GIDs available|no sub[ug]id ranges",
+        "the account has too few subordinate user ids for this image",
+        "As root there: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 ACCOUNT; then as the "
+        "account: podman system migrate.",
+    ),
+    Cause(
         r"code: 132|Illegal instruction|AVX instructions",
         "this processor has no AVX, which TensorFlow is built with",
         "Use another host, or an `image` with a TensorFlow built for it.",
@@ -175,6 +203,7 @@ def explain_failure(
     values = {
         "base": base or (plan.recipe.base if plan else "the image"),
         "port": plan.port if plan else "",
+        "engine": host.settings.engine if host.settings.in_container else "docker",
         **{name: host.came_from(name) for name in _SETTINGS},
     }
     for cause in CAUSES:
@@ -192,6 +221,7 @@ _SETTINGS = ("image", "volumes", "requirements", "apt_packages", "startup")
 
 
 _ADVICE = ("See '", "Run 'docker", "time=", "DEPRECATED", "The command '")
+"""How lines begin that do not say what is wrong."""
 
 
 def _own_words(text: str) -> str:
@@ -199,4 +229,4 @@ def _own_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(_ADVICE)]
     last = (said or lines or ["it gave no reason"])[-1]
-    return re.sub(r"^(docker: )?(Error response from daemon: )?", "", last)[:300]
+    return re.sub(r"^(docker: |Error: )?(Error response from daemon: )?", "", last)[:300]

@@ -22,6 +22,9 @@ from orchestrator.render import render
 DEADLINE = 300.0
 """Seconds to stop: a supervisor's grace is 30, and the engine waits 45 for each container."""
 
+PATIENCE = 100
+"""Seconds for one word to the engine; a container that is not gone by then can't be killed."""
+
 
 @dataclass(frozen=True)
 class Down:
@@ -106,6 +109,7 @@ def _take_down(machine: Machine, down: Down) -> None:
         "container/down.sh.j2",
         engine=down.host.settings.container_command,
         place=down.place.path,
+        patience=PATIENCE,
         containers=[c.id for c in down.containers],
         by=caller(),
     )

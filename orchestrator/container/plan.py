@@ -20,6 +20,7 @@ from orchestrator.errors import Busy, ConfigError, Refused
 from orchestrator.facts.docker import Container, Image
 from orchestrator.facts.place import LiveRun
 from orchestrator.inventory import Host
+from orchestrator.inventory.host import CONTAINER_ENGINES
 
 CREATE, REPLACE, BESIDE, START, PROVE, KEEP = "create", "replace", "beside", "start", "prove", "unchanged"
 UNPAUSE = "unpause"
@@ -116,6 +117,7 @@ def make_plan(
         by_hand=changed,
         notes=(
             *_notes(host, spec, wanted_keys, live, action),
+            *_of_another_engine(host, spec, facts),
             *ground_notes(facts.place.mount),
             *room_notes(facts.system.root_disk),
             *_about_context(source if build else None),
@@ -166,6 +168,18 @@ def _is_recorded(old: Container, environment: str | None) -> bool:
         return bool(json.loads(environment or "{}").get("container") == old.id)
     except (ValueError, AttributeError):
         return False
+
+
+def _of_another_engine(host: Host, spec: ContainerSpec, facts: Facts) -> Iterator[str]:
+    """Yield what stays of a deploy by another engine: this one sees nothing of it."""
+    try:
+        there = json.loads(facts.place.environment or "{}")
+    except ValueError:
+        return
+    engine, name = there.get("engine"), there.get("name")
+    if engine in CONTAINER_ENGINES and engine != spec.engine:
+        how = f"ORCH_ENGINE={engine} orch down --hosts {host.name}, before this"
+        yield f"container {name} of {engine} stays where it is; to remove it: {how}"
 
 
 def _keys(facts: Facts, keys: Sequence[str]) -> tuple[str, ...]:

@@ -117,7 +117,9 @@ def test_down_leaves_what_another_host_uses(tmp_path: Path) -> None:
     ours = record(venv_in(tmp_path))
     for folder in (theirs, ours):
         (folder / "container" / "d1").mkdir(parents=True)
-    text = render("container/down.sh.j2", engine=("false",), place=str(tmp_path), containers=(), by="ana")
+    text = render(
+        "container/down.sh.j2", patience=9, engine=("false",), place=str(tmp_path), containers=(), by="ana"
+    )
     subprocess.run(["sh", "-c", text], check=True)
     assert not (ours / "container").exists()
     assert (theirs / "container" / "d1").exists()

@@ -14,6 +14,13 @@ PROGRAMS = {
     "cron": "cron",
     "ip": "iproute2",
     "nsenter": "util-linux",
+    "podman": "podman",
+    "newuidmap": "uidmap",
+    "slirp4netns": "slirp4netns",
+    "crun": "crun",
+    "catatonit": "catatonit",
+    "rootlesskit": "rootlesskit",
+    "sudo": "sudo",
 }
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
