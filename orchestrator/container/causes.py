@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -213,8 +214,20 @@ def explain_failure(
             values["what"] = what.strip()
             hint = cause.hint.format(**values)
             return cause.kind(cause.message.format(**values), where=host.name, hint=hint, details=log or None)
-    ended = f" with status {status}" if status not in (None, "", "0") else ""
+    ended = f" with status {status}{_meaning(status)}" if status not in (None, "", "0") else ""
     return HostError(f"{_own_words(why)}{ended}", where=host.name, details=log or None)
+
+
+def _meaning(status: str) -> str:
+    """Say what an end by a signal may be: 137 alone does not tell whether memory ran out."""
+    number = int(status) - 128 if status.isdecimal() else 0
+    try:
+        name = signal.Signals(number).name if number > 0 else ""
+    except ValueError:
+        name = ""
+    if name == "SIGKILL":
+        return " (SIGKILL: out of memory, or somebody killed it)"
+    return f" ({name})" if name else ""
 
 
 _SETTINGS = ("image", "volumes", "requirements", "apt_packages", "startup")

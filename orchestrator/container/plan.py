@@ -117,7 +117,7 @@ def make_plan(
         by_hand=changed,
         notes=(
             *_notes(host, spec, wanted_keys, live, action),
-            *_of_another_engine(host, spec, facts),
+            *_of_the_engine(host, spec, facts),
             *ground_notes(facts.place.mount),
             *room_notes(facts.system.root_disk),
             *_about_context(source if build else None),
@@ -170,8 +170,10 @@ def _is_recorded(old: Container, environment: str | None) -> bool:
         return False
 
 
-def _of_another_engine(host: Host, spec: ContainerSpec, facts: Facts) -> Iterator[str]:
-    """Yield what stays of a deploy by another engine: this one sees nothing of it."""
+def _of_the_engine(host: Host, spec: ContainerSpec, facts: Facts) -> Iterator[str]:
+    """Yield what this engine can't do, and what another one left, of which it sees nothing."""
+    if (spec.memory or spec.cpus) and not facts.docker.limits:
+        yield f"memory and cpus have no effect: rootless {spec.engine} has no cgroups of its own there"
     try:
         there = json.loads(facts.place.environment or "{}")
     except ValueError:

@@ -47,6 +47,7 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
         "container": identity.container if identity else "",
         "extra_python": extra_python(host),
         **own_values(host),
+        "inside": identity.container if identity and settings.in_container else "",
     }
     own = (CHANGED,) if settings.in_container else (OWN,)
     before = time.time()

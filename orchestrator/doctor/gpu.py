@@ -32,6 +32,7 @@ def checks(seen: Examined) -> Iterator[Check]:
     yield _driver(seen)
     if seen.host.settings.in_container and seen.docker.trouble is None:
         yield _toolkit(seen)
+        yield from _lost(seen)
 
 
 def _gpus(seen: Examined) -> Iterator[Check]:
@@ -89,7 +90,27 @@ def _text(numbers: tuple[int, ...]) -> str:
     return ".".join(f"{n:02}" if place else str(n) for place, n in enumerate(numbers))
 
 
+def _lost(seen: Examined) -> Iterator[Check]:
+    """Check that the container still has what it was given: a reload of systemd can take it away."""
+    if "Failed to initialize NVML" in seen.docker.inside:
+        name = seen.host.name
+        yield fail(
+            "container",
+            f"{seen.container} has lost its GPUs, the host has them (systemctl daemon-reload does that)",
+            f"Make it anew: orch down --hosts {name}, then orch deploy --hosts {name}.",
+        )
+
+
 def _toolkit(seen: Examined) -> Check:
+    if seen.docker.kind == "podman" and not seen.docker.cdi:
+        return fail(
+            "toolkit",
+            "podman knows no GPUs to give to containers",
+            "Install nvidia-container-toolkit, then as root there: nvidia-ctk cdi generate "
+            "--output=/etc/cdi/nvidia.yaml.",
+        )
+    if seen.docker.kind == "podman":
+        return ok("toolkit", f"containers can have the GPUs by {seen.docker.cdi[0]}")
     if "nvidia" in seen.docker.runtimes or seen.system.tools & _HOOKS:
         return ok("toolkit", "containers can have the GPUs")
     return fail(

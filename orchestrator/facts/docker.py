@@ -57,8 +57,10 @@ class DockerReport:
     arch: str | None = None
     security: frozenset[str] = frozenset()  # rootless, userns, selinux, seccomp, ...
     subids: int | None = None  # rootless podman: how many ids a container can have besides the account's
+    limits: bool = True  # whether it can hold a container to `memory` and `cpus`
     runtimes: frozenset[str] = frozenset()
     cdi: tuple[str, ...] = ()  # files that tell engines of NVIDIA's devices
+    inside: str = ""  # what nvidia-smi says in the container that was asked about
     containers: tuple[Container, ...] = ()
     holders: Mapping[int, str] = field(default_factory=dict)  # port of the host -> running container's name
     images: Mapping[str, Image] = field(default_factory=dict)  # by the reference that was asked for
@@ -83,6 +85,7 @@ def parse(section: Section) -> DockerReport:
         client=version,
         disk=next(iter(disks(lines)), None),
         cdi=tuple(lines.texts("cdi")),
+        inside="\n".join(lines.texts("inside")),
         containers=tuple(_container(json.loads(t)) for t in lines.texts("container") if t.startswith("{")),
         holders=_holders(lines),
         images={
@@ -111,6 +114,7 @@ def _docker(info: Mapping[str, Any]) -> DockerReport:
         root=info.get("DockerRootDir"),
         arch=info.get("Architecture"),
         security=frozenset(options),
+        limits=info.get("CgroupDriver") != "none",
         runtimes=frozenset(info.get("Runtimes") or ()),
     )
 
@@ -128,6 +132,7 @@ def _podman(info: Mapping[str, Any]) -> DockerReport:
         root=(info.get("store") or {}).get("graphRoot"),
         arch=host.get("arch"),
         security=frozenset(name for key, name in names.items() if said.get(key)),
+        limits=not rootless or host.get("cgroupVersion") != "v1",
         subids=sum(int(s.get("size") or 0) for s in spans[1:]) if rootless else None,
     )
 

@@ -19,6 +19,11 @@ from .test_path import run_id, shell
 NAME = "orch-ana-mnist"
 WHERE = ("--hosts", "gpu01")
 NVIDIA_SMI = "/usr/local/bin/nvidia-smi"
+ARM = """\
+program = bytearray(open("/bin/dash", "rb").read())
+program[18:20] = b"\\xb7\\0"  # e_machine: AArch64
+open("/tmp/arm/bin/sh", "wb").write(program)
+"""
 CDI = {
     "cdiVersion": "0.5.0",
     "kind": "nvidia.com/gpu",
@@ -162,3 +167,30 @@ def test_a_sudo_that_asks_or_refuses_is_one_clear_line(sudo: Orch, gpu01: Host) 
     assert f"sudo asks for a password. {how}" in sudo("deploy", "--yes", *WHERE, code=77).stderr
     gpu01.run("rm /etc/sudoers.d/bob")
     assert "gpu01: sudo " in sudo("deploy", "--yes", *WHERE, code=77).stderr
+
+
+# What a real Docker says of images and disks
+
+
+def test_an_image_for_another_kind_of_processor(orch: Orch, gpu01: Host) -> None:
+    gpu01.run("mkdir -p /tmp/arm/bin && python3 - && chmod 755 /tmp/arm/bin/sh", input=ARM)
+    gpu01.run("tar -C /tmp/arm -c . | docker import - orch-arm:1")
+    refused = orch.having(ORCH_IMAGE="orch-arm:1")("deploy", "--yes", *WHERE, code=78)
+    assert refused.stderr.splitlines()[-1] == (
+        "orch: gpu01: orch-arm:1 is for another kind of processor than the host's. Set `image` to one for it."
+    )
+    assert NAME not in gpu01.containers(all=True)
+
+
+def test_a_disk_of_docker_without_inodes_while_df_shows_room(orch: Orch, gpu01: Host, gpu02: Host) -> None:
+    there = ("--hosts", "gpu02")
+    small = orch.having(ORCH_IMAGE=IMAGE)
+    with gpu02.small_disk("/small", "1g"), gpu02.docker_with(data_root="/small/docker"):
+        gpu02.docker("load", "-q", "-i", archive(gpu01))
+        gpu02.run("mount -o remount,nr_inodes=$(($(df --output=iused /small | tail -n 1) + 60)) /small")
+        full = small("deploy", "--yes", *there, code=1).stderr.splitlines()[-1]
+        checks = json.loads(small("doctor", "gpu02", "--json", code=1).stdout)["rows"][0]["checks"]
+    assert full.startswith("orch: gpu02: no space is left on the host. Make room (")
+    assert "df -i" in full
+    (inodes,) = (check for check in checks if check["name"] == "inodes")
+    assert (inodes["level"], "left in /small/docker" in inodes["message"]) == ("fail", True)

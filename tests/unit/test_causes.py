@@ -76,6 +76,39 @@ KNOWN: list[tuple[str, type[OrchError], str]] = [
     ),
     ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]'))", HostError, "ca_bundle"),
     ("The command '/bin/sh -c python3' returned a non-zero code: 132", HostError, "no AVX"),
+    (
+        "Error: unresolvable CDI devices nvidia.com/gpu=all",
+        HostError,
+        "nvidia-ctk cdi",
+    ),
+    (
+        'Error: the container name "orch-x" is already in use by 25bf.',
+        Busy,
+        "same",
+    ),
+    ("Error: statfs /data/x: no such file or directory", ConfigError, "volume /data/x does not exist"),
+    (
+        'Error: short-name "tf:9" did not resolve to an alias and more',
+        ConfigError,
+        "no image tf:9",
+    ),
+    (
+        "Error: container-init binary not found on the host: stat /usr/libexec/podman/catatonit",
+        HostError,
+        "Install catatonit",
+    ),
+    (
+        "potentially insufficient UIDs or GIDs available in user namespace (requested 0:42)",
+        HostError,
+        "--add-subuids",
+    ),
+    ("sudo: sorry, you are not allowed to set the following environment variables: A", HostError, "SETENV"),
+    (
+        f"{DAEMON}cannot stop container: x: tried to kill container, but did not receive an exit event",
+        HostError,
+        "reboot of the host",
+    ),
+    ("Error: rootlessport listen tcp 127.0.0.1:2222: bind: address already in use", Busy, "ssh_port = auto"),
 ]
 
 
@@ -101,4 +134,12 @@ def test_an_unknown_text_is_told_in_its_own_words() -> None:
     error = explain_failure(host(), f"{DAEMON}the moon is full.\nSee 'docker run --help'.")
     assert str(error) == "gpu01: the moon is full."
     ended = explain_failure(host(), "the container ended", status="139")
-    assert str(ended) == "gpu01: the container ended with status 139"
+    assert str(ended) == "gpu01: the container ended with status 139 (SIGSEGV)"
+    killed = str(explain_failure(host(), "the container ended", status="137"))
+    assert killed.endswith("status 137 (SIGKILL: out of memory, or somebody killed it)")
+    assert str(explain_failure(host(), "the container ended", status="2")).endswith("status 2")
+
+
+def test_a_hint_names_the_engine_that_is_used() -> None:
+    denied = explain_failure(host(engine="podman"), "requested access to the resource is denied", base="x")
+    assert "podman login on the host" in str(denied)

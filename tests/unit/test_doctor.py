@@ -123,6 +123,19 @@ BAD = [
         "525",
     ),
     ({"docker__runtimes": frozenset({"runc"})}, "toolkit", "can't give GPUs"),
+    ({"settings": {"engine": "podman"}, "docker__kind": "podman"}, "toolkit", "podman knows no GPUs"),
+    (
+        {"settings": {"engine": "podman"}, "docker__kind": "podman", "docker__server": "3.4.4"},
+        "podman",
+        "4.1 or newer",
+    ),
+    ({"settings": {"engine": "podman"}}, "podman", "podman is docker here"),
+    (
+        {"docker__security": frozenset({"rootless"}), "system__linger": False},
+        "sessions",
+        "when its last session ends",
+    ),
+    ({"docker__inside": "Failed to initialize NVML: Unknown Error"}, "container", "has lost its GPUs"),
 ]
 
 

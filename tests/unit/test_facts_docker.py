@@ -141,6 +141,7 @@ def test_no_docker_and_no_answer() -> None:
 PODMAN = {
     "host": {
         "arch": "amd64",
+        "cgroupVersion": "v1",
         "security": {"rootless": True, "selinuxEnabled": False, "seccompEnabled": True},
         "idMappings": {"uidmap": [{"host_id": 1001, "size": 1}, {"host_id": 100000, "size": 65536}]},
     },
@@ -161,7 +162,8 @@ def test_podman_says_the_same_in_its_own_way() -> None:
     assert (found.kind, found.client, found.server, found.arch) == ("podman", "4.9.3", "4.9.3", "amd64")
     assert found.root == "/home/ana/.local/share/containers/storage"
     assert found.security == {"rootless", "seccomp"}
-    assert found.subids == 65536
+    assert (found.subids, found.limits) == (65536, False)
     assert found.cdi == ("/etc/cdi/nvidia.yaml",)
     rooted = podman({**PODMAN, "host": {"security": {"rootless": False}}})
-    assert (rooted.security, rooted.subids) == (frozenset(), None)
+    assert (rooted.security, rooted.subids, rooted.limits) == (frozenset(), None, True)
+    assert not report(info={**INFO, "CgroupDriver": "none"}).limits

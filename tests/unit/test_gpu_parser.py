@@ -265,6 +265,18 @@ def test_a_notebook_in_a_container_of_orch_is_its_persons() -> None:
     assert not process.outside
 
 
+def test_a_process_without_a_cgroup_of_its_own_is_in_the_container_of_podmans_monitor() -> None:
+    more = "\n".join(
+        [
+            "proc\t77\t76\tana\t5\tpython3\t",
+            f"proc\t76\t1\tana\t9\tconmon\t{CONTAINER}",
+            f"container\t{CONTAINER}\torch-ana-m\tana",
+        ]
+    )
+    process = first_process(f"{GPU_A}, 77, python3, 100", more)
+    assert (process.container, process.person, process.outside) == ("orch-ana-m", "ana", False)
+
+
 @pytest.mark.parametrize("name", ["[Not Found]", "[Insufficient Permissions]", ""])
 def test_a_program_that_the_driver_will_not_name_is_named_by_proc(name: str) -> None:
     assert first_process(f"{GPU_A}, 77, {name}, 100", "proc\t77\t1\tbob\t5\ttrainer\t").name == "trainer"

@@ -1,5 +1,6 @@
 """What a deploy would do: each setting changed alone, and all that a host may hold already."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,24 @@ def test_a_person_is_told_that_nobody_can_log_in() -> None:
     found = plan(host(), facts(place__account_keys=()))
     assert found.keys == ()
     assert any("no public key" in note for note in found.notes)
+
+
+def test_what_an_engine_can_not_do_and_what_another_left_is_noted() -> None:
+    known = facts(docker__kind="podman", docker__limits=False, place__environment=left("docker"))
+    made = plan(host(engine="podman", memory="8g"), known)
+    assert made.notes == (
+        "memory and cpus have no effect: rootless podman has no cgroups of its own there",
+        "container orch-ana-mnist of docker stays where it is; "
+        "to remove it: ORCH_ENGINE=docker orch down --hosts gpu01, before this",
+    )
+    for engine in ("podman", "venv"):
+        assert (
+            plan(
+                host(engine="podman"), replace(known, place=replace(known.place, environment=left(engine)))
+            ).notes
+            == ()
+        )
+
+
+def left(engine: str) -> str:
+    return json.dumps({"engine": engine, "name": "orch-ana-mnist", "container": "c1"})

@@ -129,6 +129,19 @@ def test_down_leaves_what_another_host_uses(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
+def test_a_container_that_can_not_be_killed_holds_down_for_a_limited_time(tmp_path: Path) -> None:
+    record(venv_in(tmp_path))
+    engine = ("sh", "-c", "exec sleep 600", "sh")
+    text = render(
+        "container/down.sh.j2", patience=1, engine=engine, place=str(tmp_path), containers=("c1",), by="ana"
+    )
+    done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "its container does not end in 1 s" in done.stderr
+    assert "reboot of the host" in done.stderr
+    assert not (tmp_path / "audit.log").exists()
+
+
 def test_whose_a_folder_is_outlives_what_was_deployed(tmp_path: Path) -> None:
     installed(tmp_path, "new")
     finish(tmp_path, "new")

@@ -27,6 +27,11 @@ PODMAN = DockerReport(kind="podman", client="4.9.3", server="4.9.3", security=fr
         (ANA, "lab", set(), ("lab", 1001, 1002, "/home/lab")),
         (SystemReport(uid=7, gid=7, user="LAB\\Ana.B"), None, set(), ("ana-b", 7, 7, "/home/ana-b")),
         (SystemReport(uid=7, gid=7, user="42"), None, set(), ("orch", 7, 7, "/home/orch")),
+        (SystemReport(uid=7, gid=7, user="José"), None, set(), ("jos-", 7, 7, "/home/jos-")),
+        (SystemReport(uid=7, gid=7, user="a.b@lab"), None, set(), ("a-b-lab", 7, 7, "/home/a-b-lab")),
+        (SystemReport(uid=7, gid=7, user="x" * 40), None, set(), ("x" * 32, 7, 7, f"/home/{'x' * 32}")),
+        (SystemReport(uid=7, gid=7, user="root"), None, set(), ("orch", 7, 7, "/home/orch")),
+        (SystemReport(uid=7, gid=7, user="LAB\\"), None, set(), ("orch", 7, 7, "/home/orch")),
     ],
 )
 def test_who_logs_in(

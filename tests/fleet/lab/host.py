@@ -1,5 +1,6 @@
 """One host of the fleet: its services, its link, its disks, and stand-ins for what the machine lacks."""
 
+import json
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator
@@ -70,6 +71,22 @@ class Host(Power):
         """Stop dockerd and start it again; containers with a restart policy come back."""
         self.stop_docker()
         self.start_docker()
+
+    @contextmanager
+    def docker_with(self, **settings: object) -> Iterator[None]:
+        """dockerd with other settings, for the length of a ``with``; ``_`` in a name stands for ``-``."""
+        path = "/etc/docker/daemon.json"
+        before = self.run(f"cat {path}").stdout
+        changed = json.loads(before) | {name.replace("_", "-"): value for name, value in settings.items()}
+        self.stop_docker()
+        self.run(f"cat >{path}", input=json.dumps(changed))
+        try:
+            self.start_docker()
+            yield
+        finally:
+            self.stop_docker()
+            self.run(f"cat >{path}", input=before)
+            self.start_docker()
 
     def start_cron(self) -> None:
         """Start Debian's cron daemon on the host."""
