@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from orchestrator.container.identity import Identity
-from orchestrator.container.image import images_to_look_for
+from orchestrator.container.image import full_name, images_to_look_for
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.known import extra_python, own_values
 from orchestrator.container.settle import settle
@@ -58,7 +58,8 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
     if identity and inputs and inputs.source:
         image = inputs.source.tag(identity)
     elif settings.in_container and not docker.trouble and image not in docker.images:
-        tag = ask(machine, TAG, values={"image": image, "docker": engine}).of(TAG)
+        name = full_name(image) if docker.kind == "podman" else image
+        tag = ask(machine, TAG, values={"image": name, "docker": engine}).of(TAG)
     return Examined(
         host=host,
         system=answers.of(SYSTEM),

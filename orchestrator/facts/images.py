@@ -52,13 +52,18 @@ IMAGES: Fact[ImagesReport] = Fact("images", "facts/images.sh.j2", parse)
 def _image(found: Mapping[str, Any], listed: set[str]) -> HostImage:
     return HostImage(
         id=_bare(found["id"]),
-        tags=tuple(found.get("tags") or ()),
+        tags=tuple(_plain(tag) for tag in found.get("tags") or ()),
         size=int(found.get("size") or 0),
         created=_time(str(found.get("created") or "")),
         labels=found.get("labels") or {},
         layers=tuple(str(found.get("layers") or "").split()),
         listed=_bare(found["id"]) in listed,
     )
+
+
+def _plain(tag: str) -> str:
+    """Return a name without the registry that podman gives to what was built there."""
+    return tag.removeprefix("localhost/")
 
 
 def _bare(image: str) -> str:

@@ -88,7 +88,7 @@ def test_accounts_of_a_directory(
     gpu02.run("cat > /etc/group", input=groups.replace(":ana\n", f":ana,{account}\n"))
     gpu02.run(f"cp -rT /home/ana /home/directory && chown -R {BIG}:{BIG} /home/directory")
     inventory = small.fleet.client.inventory("ana").read_text()
-    mine = small.home.parent / "hosts.ini"
+    mine = small.home.parent / "lab.ini"
     mine.write_text(inventory.replace("ansible_user=ana", f"ansible_user={account}"))
     orch = small.having(ORCH_INVENTORY=str(mine), ORCH_PERSON=person)
     try:

@@ -13,7 +13,8 @@ import json, sys
 with open(sys.argv[1]) as file:
     spec = json.load(file)
 inside = spec["root"]["path"] + "/proc/sys/kernel/random/boot_id"
-hook = {"path": "/usr/bin/mount", "args": ["mount", "--bind", "/run/boot_id", inside]}
+script = "for try in 1 2 3 4 5 6 7 8 9; do /usr/bin/mount --bind /run/boot_id $1 && exit; /usr/bin/sleep 0.2; done; exit 1"
+hook = {"path": "/usr/bin/sh", "args": ["sh", "-c", script, "sh", inside]}
 spec.setdefault("hooks", {}).setdefault("createContainer", []).append(hook)
 with open(sys.argv[1], "w") as file:
     json.dump(spec, file)
