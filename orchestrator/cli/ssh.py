@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def command(app: App, on_host: bool, tty: bool, word: str | None, words: tuple[str, ...]) -> int:
     """Open a shell in the container through its own sshd, or have it run LINE, as ssh does.
 
-    Ends with the status of the shell. (For words that no shell reads: orch exec.)
+    Ends with the status of the shell; ~. at the beginning of a line leaves a session that hangs. (For words
+    that no shell reads: orch exec.)
 
     \b
       orch ssh gpu01
@@ -37,6 +38,7 @@ def command(app: App, on_host: bool, tty: bool, word: str | None, words: tuple[s
     import sys
 
     from orchestrator.cli.target import find_target
+    from orchestrator.hosts.escape import Escape
     from orchestrator.hosts.terminal import interact, local_terminal
 
     target = find_target(app, word, on_host=on_host)
@@ -46,7 +48,7 @@ def command(app: App, on_host: bool, tty: bool, word: str | None, words: tuple[s
         machine, command = _inside(target, line, tty)
     try:
         with target.ending(), machine.stream(command, terminal=local_terminal() if tty else None) as stream:
-            return interact(stream, raw=tty)
+            return interact(stream, raw=tty, escape=Escape())
     finally:
         if machine is not target.machine:
             machine.close()

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from orchestrator.errors import LostConnection
 from orchestrator.hosts.base import Stream, Terminal
+from orchestrator.hosts.escape import Escape
 from orchestrator.hosts.platform import ready
 
 _TICK = 0.1  # seconds that stderr may wait while stdout is silent
@@ -26,11 +27,12 @@ def local_terminal() -> Terminal:
     return Terminal(os.environ.get("TERM", "xterm"), size.columns, size.lines)
 
 
-def interact(stream: Stream, *, stdin: bool = True, raw: bool = True) -> int:
+def interact(stream: Stream, *, stdin: bool = True, raw: bool = True, escape: Escape | None = None) -> int:
     """Join the caller's stdin, stdout and stderr to a stream until it ends, and return its exit status.
 
     With `raw` a terminal is in raw mode meanwhile (Ctrl-C goes to the host); its size is passed on. Without
-    `stdin` nothing is read of the caller's, and the command sees the end of its own.
+    `stdin` nothing is read of the caller's, and the command sees the end of its own. On a terminal `escape`
+    lets the person leave a session that hangs.
     Raises LostConnection when the end is not known.
     """
     if not stdin or sys.stdin is None or sys.stdin.closed:
@@ -38,20 +40,23 @@ def interact(stream: Stream, *, stdin: bool = True, raw: bool = True) -> int:
         return _show(stream)
     source = sys.stdin.fileno()
     wake, stop = os.pipe()
-    typing = threading.Thread(target=_send, args=(stream, source, wake), daemon=True)
+    keys = escape if raw and os.isatty(source) else None
+    typing = threading.Thread(target=_send, args=(stream, source, wake, keys), daemon=True)
     try:
         with _raw(source) if raw else contextlib.nullcontext(), _sizes(stream):
             typing.start()
-            return _show(stream)
+            return _show(stream, keys)
     finally:
         os.close(stop)  # wakes the thread, which must not eat what is typed next
         typing.join()
         os.close(wake)
 
 
-def _show(stream: Stream) -> int:
+def _show(stream: Stream, keys: Escape | None = None) -> int:
     sys.stdout.flush()
     while (piece := stream.read(timeout=_TICK)) != b"":
+        if keys and keys.left:
+            raise LostConnection("you left with ~.")
         _write(sys.stderr, stream.read_error())
         _write(sys.stdout, piece or b"")
     status = stream.status()
@@ -68,14 +73,17 @@ def _write(to: TextIO, data: bytes) -> None:
         view = view[os.write(to.fileno(), view) :]
 
 
-def _send(stream: Stream, stdin: int, wake: int) -> None:
+def _send(stream: Stream, stdin: int, wake: int, keys: Escape | None) -> None:
     with contextlib.suppress(LostConnection, OSError):
         while wake not in ready({stdin, wake}):
             piece = os.read(stdin, 1 << 16)
             if not piece:
                 stream.close_stdin()
                 return
-            stream.write(piece)
+            typed = keys.through(piece) if keys else piece
+            if keys and keys.left:
+                return
+            stream.write(typed)
 
 
 @contextlib.contextmanager

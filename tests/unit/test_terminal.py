@@ -10,16 +10,23 @@ import textwrap
 import pexpect
 import pytest
 
+from orchestrator.hosts.escape import Escape
+
 PROGRAM = textwrap.dedent("""
     import sys
     from orchestrator.hosts.command import Command, Script
     from orchestrator.hosts.connect import connect
+    from orchestrator.errors import LostConnection
+    from orchestrator.hosts.escape import Escape
     from orchestrator.hosts.terminal import interact, local_terminal
     from orchestrator.inventory import Host
 
     machine = connect(Host("here", "localhost", connection="local"))
     with machine.stream(Script("x", sys.argv[1]), terminal=local_terminal()) as stream:
-        status = interact(stream)
+        try:
+            status = interact(stream, escape=Escape())
+        except LostConnection as error:
+            status = error
     print("status", status, "typed", repr(input()))
 """)
 
@@ -61,6 +68,37 @@ def test_a_new_size_is_passed_on(start: object) -> None:
     child.expect_exact("status 9")
     child.expect(pexpect.EOF)
     child.wait()
+
+
+def test_a_session_that_hangs_can_be_left(start: object) -> None:
+    child = start("trap '' INT; stty -echo; echo go; while :; do sleep 0.05; done")
+    child.expect_exact("go")
+    child.send("\x03\r~.")
+    child.sendline("next")
+    child.expect_exact("status you left with ~. typed 'next'")
+    child.expect(pexpect.EOF)
+    child.wait()
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent", "left"),
+    [
+        ("ls\r~.more", "ls\r", True),
+        ("~.", "", True),
+        ("\r~\r~.", "\r~\r", True),
+        ("a~.", "a~.", False),
+        ("\r~~.", "\r~.", False),
+        ("\r~x", "\r~x", False),
+        ("\n~", "\n", False),
+        ("cd ~\r", "cd ~\r", False),
+    ],
+)
+def test_where_a_tilde_is_the_way_out(typed: str, sent: str, left: bool) -> None:
+    for size in (1, len(typed)):
+        keys = Escape()
+        pieces = [typed[at : at + size].encode() for at in range(0, len(typed), size)]
+        assert b"".join(map(keys.through, pieces)).decode() == sent
+        assert keys.left is left
 
 
 PIPED = textwrap.dedent("""
