@@ -99,15 +99,20 @@ class Failure:
 _STATUS = re.compile(r"returned a non-zero code: (\d+)|exit (?:code|status):? (\d+)", re.IGNORECASE)
 _PARSE = re.compile(r"dockerfile parse error (?:on )?line (\d+): (.+)", re.IGNORECASE)
 _STEP = re.compile(r"^step (\d+)/\d+ ?: ", re.IGNORECASE | re.MULTILINE)  # classic builder, podman
+_AT = re.compile(r'building at STEP "(.+?)": ')  # podman
 _STAGE = re.compile(r"^ > \[[^\]]*\d+/\d+\] (.+):$", re.MULTILINE)  # BuildKit
 _METADATA = re.compile(r"^ > \[internal\] load metadata for (\S+):$", re.MULTILINE)
-_PREFIX = re.compile(r"\A(ERROR: |Error response from daemon: |(failed to|executor failed) [^:]*: )+")
+_PREFIX = re.compile(
+    r"\A(ERROR: |Error response from daemon: |Error: building at STEP \".+?\": |"
+    r"(failed to|executor failed) [^:]*: )+"
+)
 
 
 def failure(text: str, name: str, log: str) -> Failure:
     """Find a failed build's place in the Dockerfile `name` by what the builder said.
 
-    The classic builder counts all instructions; BuildKit names the instruction, and from 0.9 on its line.
+    The classic builder counts all instructions; podman names the instruction, and BuildKit too, from 0.9 on
+    with its line.
     """
     parse = _PARSE.search(log)
     if parse:
@@ -127,13 +132,14 @@ def failure(text: str, name: str, log: str) -> Failure:
 def _failed(text: str, name: str, log: str) -> Instruction | None:
     known = instructions(text)
     told = re.findall(rf"^{re.escape(name)}:(\d+)$", log, re.MULTILINE)
-    steps, stages = _STEP.findall(log), _STAGE.findall(log)
+    steps, stages = _STEP.findall(log), [*_AT.findall(log), *_STAGE.findall(log)]
     if told:
         return next((i for i in reversed(known) if i.line <= int(told[-1])), None)
+    named = next((i for i in known if stages and i.text.split() == stages[-1].split()), None)
+    if named or (stages and not steps):
+        return named
     if steps:
         return known[int(steps[-1]) - 1] if int(steps[-1]) <= len(known) else None
-    if stages:
-        return next((i for i in known if i.text.split() == stages[-1].split()), None)
     asked = _METADATA.findall(log)
     froms = [i for i in known if i.keyword == "FROM"]
     return next((i for i in froms if asked and f"/{asked[-1]}".endswith(f"/{_image(i)}")), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_STEP = re.compile(r"step (\d+)/(\d+) ?: (.+)", re.IGNORECASE)  # classic builder, podman
+_STEP = re.compile(r"(?:\[\d+/\d+\] )?step (\d+)/(\d+) ?: (.+)", re.IGNORECASE)  # classic builder, podman
 _STAGE = re.compile(r"#\d+ \[(?:\S+ )?(\d+)/(\d+)\] (.+)")  # BuildKit
 _LAYER = re.compile(r"([0-9a-f]{12}): (Pulling fs layer|Pull complete|Already exists)")
 _SENDING = "sending the build context"

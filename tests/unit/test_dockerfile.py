@@ -61,7 +61,8 @@ SOLVE = "failed to solve with frontend dockerfile.v0: failed to create LLB defin
             5, "RUN echo one && echo two ended with status 127", None,
         ),
         (
-            'STEP 7/7: RUN pip\nError: building at STEP "RUN pip": while running runtime: exit status 1\n',
+            "[2/2] STEP 3/3: RUN  pip install   nothing\nError: building at STEP "
+            '"RUN pip install nothing": while running runtime: exit status 1\n',
             14, "RUN pip install nothing ended with status 1", None,
         ),
         (f"{DAEMON}dockerfile parse error line 3: unknown instruction: F", 3, "unknown instruction: F", None),
@@ -82,6 +83,10 @@ SOLVE = "failed to solve with frontend dockerfile.v0: failed to create LLB defin
             f"------\n > [internal] load metadata for reg.lab/tf:1:\n------\n{SOLVE}reg.lab/tf:1: not found",
             12, "FROM reg.lab/tf:1: reg.lab/tf:1: not found", "reg.lab/tf:1",
         ),
+        (
+            'STEP 6/7: COPY x\nError: building at STEP "COPY $X /x": copier: stat: "/x": no such file\n',
+            13, 'COPY --from=made /x /x: copier: stat: "/x": no such file', None,
+        ),
         ("the moon is full\n", None, "the moon is full", None),
         ("", None, "the build gave no reason", None),
     ],
@@ -96,6 +101,7 @@ def test_steps_are_heard_from_all_engines() -> None:
         ("Step 2/9 : RUN  sh   apt", "step 2/9  RUN sh apt"),
         (" ---> Using cache", None),
         ("STEP 3/9: COPY a b", "step 3/9  COPY a b"),
+        ("[2/2] STEP 1/1: COPY c d", "step 1/1  COPY c d"),
         ("#5 [internal] load metadata for x", None),
         ("#5 [2/3] RUN echo", "step 2/3  RUN echo"),
         ("#5 [2/3] RUN echo", None),

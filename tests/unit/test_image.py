@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.container.build import exports
 from orchestrator.container.image import build_values, full_name, recipe
 from orchestrator.container.inputs import Inputs
+from orchestrator.hosts.command import Secret
 from orchestrator.inventory import Settings
 from orchestrator.render import render, source
 
@@ -244,3 +246,30 @@ def test_the_entrypoint_is_sh(shell: str) -> None:
 )
 def test_a_short_name_is_of_docker_hub(written: str, full: str) -> None:
     assert full_name(written) == full
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_a_file_of_the_same_name_in_the_home_is_not_built(tmp_path: Path, shell: str) -> None:
+    """Podman looks for --file where it is called, and only then in the context."""
+    home, bin_folder = tmp_path / "home", tmp_path / "bin"
+    for folder in (home, bin_folder):
+        folder.mkdir()
+    (home / "Dockerfile").write_text("FROM wrong\n")
+    engine = bin_folder / "podman"
+    engine.write_text('#!/bin/sh\npwd; ls -A; cat; echo "$PROXY"; exit 7\n')
+    engine.chmod(0o755)
+    values = {"engine": [str(engine)], "staged": "", "base": "", "tag": "t:1", "labels": [], "args": []}
+    text = render("container/build.sh.j2", file="Dockerfile", **values)
+    done = subprocess.run(
+        [shell, "-c", text],
+        input=exports({"PROXY": Secret("http://p:1")}).decode() + "the context",
+        cwd=home,
+        env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    where, said = done.stdout.splitlines()
+    assert (done.returncode, said) == (7, "the contexthttp://p:1")
+    assert not Path(where).exists()
+    assert Path(where).parent == tmp_path
