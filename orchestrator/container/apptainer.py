@@ -61,7 +61,7 @@ class ApptainerSpec:
     @property
     def pulled(self) -> bool:
         """Whether the image is brought to the project's folder."""
-        return "://" in self.image
+        return not is_path(self.image)
 
     @property
     def installation(self) -> str:

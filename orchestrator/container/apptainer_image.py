@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from orchestrator.container.spec import TENSORFLOW
@@ -11,13 +12,16 @@ from orchestrator.inventory import Host
 PROGRAM = "apptainer"
 """What is looked for, and its older name singularity after it."""
 
+_ADDRESS = re.compile(r"[a-z]+://|(docker-daemon|docker-archive|oci|oci-archive):")
+"""How addresses begin that apptainer takes; without such a beginning it is a name as Docker takes it."""
+
 
 def image_of(host: Host, *, gpus: bool) -> str:
     """Return the image: a path on the host as it is, else an address with its scheme."""
     image = host.settings.image
     if not image:
         image = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}{'-gpu' if gpus else ''}"
-    if is_path(image) or "://" in image:
+    if is_path(image) or _ADDRESS.match(image):
         return image
     return f"docker://{image}"
 

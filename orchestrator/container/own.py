@@ -28,6 +28,7 @@ class OwnSpec:
     activate: str | None
     python: str
     gpus: str
+    packages: tuple[str, ...] = ()  # as they are; the account changes them
     ca_bundle: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,6 +93,7 @@ def _spec(known: Known) -> OwnSpec:
         activate=settings.activate,
         python=known.own.python or "",
         gpus=settings.gpus,
+        packages=known.own.packages,
         ca_bundle=short_digest(inputs.ca_bundle) if inputs.ca_bundle else None,
         env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
     )

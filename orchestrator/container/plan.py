@@ -254,6 +254,9 @@ def _notes(
         yield f"{runs} goes on in the old container, which a deploy after its end removes"
     if not keys:
         yield "no public key is known: nobody can log in by ssh. Set authorized_keys in hosts.ini"
+    unused = [name for name in ("activate", "python") if getattr(host.settings, name)]
+    if unused:
+        yield f"{', '.join(unused)}: not for engine {host.settings.engine}, passed over"
     if spec.network == "host":
         yield "network = host: ports that a run opens are the host's, for everybody who reaches it"
     if index_has_password(host.settings):

@@ -17,6 +17,7 @@ class OwnReport:
     said: str = ""  # by `activate`, where it failed
     python: str | None = None  # path of python3, or of the one that was asked for
     version: tuple[int, ...] = ()  # () where it does not run
+    packages: tuple[str, ...] = ()  # name-version of what that Python has; asked for engine host only
     program: str | None = None  # apptainer, or singularity
     release: str = ""  # what its --version prints
     image: str | None = None  # size and time of the image's file; None where there is none
@@ -33,6 +34,7 @@ def parse(section: Section) -> OwnReport:
         said=said[-1].strip() if said else "",
         python=lines.text("python") or None,
         version=tuple(map(int, numbers)) if all(n.isdecimal() for n in numbers) else (),
+        packages=tuple(lines.texts("package")),
         program=lines.text("program") or None,
         release=lines.text("release"),
         image=lines.text("image") or None,

@@ -42,7 +42,7 @@ def project(tmp_path: Path) -> Path:
 
 def deploy(
     project: Path, *words: str, engine: str = "venv", gpu: str = "", there: str = "", later: str = "",
-    settings: str = "", **seen: Any,
+    settings: str = "", turn: str = "yours\n", **seen: Any,
 ) -> Called:  # fmt: skip
     """Deploy; `there` are more facts of the project's folder, `later` those when the turn has come."""
     text = f"gpu01\n[all:vars]\nperson=ana\nproject=mnist\nengine={engine}\n{settings}"
@@ -51,7 +51,7 @@ def deploy(
 
     def prepare(machine: FakeMachine) -> None:
         machine.answer_facts(system=SYSTEM, gpu=gpu, own=OWN, place=place + (later or there))
-        machine.answer("turn", out="yours\n")
+        machine.answer("turn", out=turn)
         machine.answer("install", out="Successfully installed\n")
         machine.answer("folders", Result(0, b"", b""))
         machine.answer("proof", out=json.dumps({**SEEN, **seen}) + "\n")
@@ -125,6 +125,13 @@ def test_what_changes_between_the_plan_and_the_turn_is_a_refusal(project: Path) 
     assert called.status == 75
     assert "what is there has changed since the plan was made. Deploy again." in called.err
     assert "folders" not in names(called)
+
+
+def test_another_deploy_that_goes_on_is_waited_for_and_then_told(project: Path) -> None:
+    called = deploy(project, engine="host", turn="taken deploy by bob@desk\n")
+    assert called.status == 75
+    assert "bob@desk is going on" in called.err
+    assert "proof" not in names(called)
 
 
 def test_settings_that_an_engine_has_no_use_for_are_named(project: Path) -> None:

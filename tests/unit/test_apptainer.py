@@ -50,6 +50,8 @@ def entering(deploy: ApptainerDeploy) -> str:
         ({"tensorflow": "2.15.0"}, True, "docker://tensorflow/tensorflow:2.15.0-gpu"),
         ({"image": "nvcr.io/nvidia/tensorflow:23.01"}, True, "docker://nvcr.io/nvidia/tensorflow:23.01"),
         ({"image": "oras://lab/tf:1"}, False, "oras://lab/tf:1"),
+        ({"image": "docker-daemon:lab/tf:1"}, False, "docker-daemon:lab/tf:1"),
+        ({"image": "localhost:5000/tf"}, False, "docker://localhost:5000/tf"),
         ({"image": "/images/tf.sif"}, True, "/images/tf.sif"),
         ({"image": "~/tf"}, True, "~/tf"),
     ],

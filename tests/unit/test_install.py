@@ -166,6 +166,9 @@ def test_the_accounts_own_environment(here: Here) -> None:
     said = here.orch("exec", "here", "--", "python3", "-c", show)
     assert f"{conda} 4 2 {here.place}/workspace\n" in said
     assert "trained" in here.orch("train", "--wait", "--name", "one", "--", "python3", "train.py")
+    (packages,) = (conda / "lib").glob("python3*/site-packages")
+    (packages / "wandb-0.17.dist-info").mkdir()
+    assert "packages none -> wandb-0.17" in here.orch("deploy", "--dry-run")
     here.orch("train", "-d", "--name", "two", "--", "sleep", "600")
     assert "running" in here.orch("ps")
     assert "stopped" in here.orch("stop", "two", "--now")

@@ -32,9 +32,16 @@ def own(shell: list[str], path: str = PATH, python: str = "python3", **values: o
 @pytest.mark.parametrize("shell", SHELLS, ids=[s[0] for s in SHELLS])
 class TestScript:
     def test_what_a_line_exports_counts(self, shell: list[str], tmp_path: Path) -> None:
-        program(tmp_path / "b in", "python3", "echo 3.7.1")
+        program(tmp_path / "b in", "python3", r"printf 'version\t3.7.1\n'")
         found = own(shell, activate=f"export PATH='{tmp_path}/b in':$PATH; echo noise; read line || true")
         assert found == OwnReport(python=f"{tmp_path}/b in/python3", version=(3, 7, 1))
+
+    def test_what_its_python_has(self, shell: list[str], tmp_path: Path) -> None:
+        (tmp_path / "wandb-0.17.dist-info").mkdir()
+        (tmp_path / "six-1.16.egg-info").touch()
+        found = own(shell, activate=f"export PYTHONPATH='{tmp_path}'")
+        assert {"wandb-0.17", "six-1.16"} <= set(found.packages)
+        assert own(shell, activate=f"export PYTHONPATH='{tmp_path}'", engine="venv").packages == ()
 
     def test_a_line_that_fails(self, shell: list[str], tmp_path: Path) -> None:
         found = own(shell, activate="echo first >&2; echo 'no such module' >&2; exit 3")
