@@ -206,7 +206,7 @@ def _take_log_file(ctx: click.Context, _parameter: click.Parameter, value: str |
     app = _app(ctx)
     named = app.environ.get(tracing.LOG_FILE)
     if value:
-        tracing.log().open(app.cwd / value, "--log-file")
+        tracing.log().open(app.cwd / Path(value).expanduser(), "--log-file")
     elif named:
         tracing.log().open(app.cwd / Path(named).expanduser(), tracing.LOG_FILE)
 

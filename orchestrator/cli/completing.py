@@ -51,6 +51,13 @@ def runs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> I
     return _items(_runs(), incomplete)
 
 
+def entries(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """Entries of the crontab."""
+    from orchestrator.schedule import crontab
+
+    return _items(((name, "entry") for name in crontab.blocks(crontab.read())), incomplete)
+
+
 def states(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """States of a run."""
     from orchestrator.run.status import STATES

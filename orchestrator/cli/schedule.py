@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli import completing
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.listing import print_json
 from orchestrator.errors import UsageError
@@ -167,7 +168,7 @@ def _last(last: Last | None) -> str:
 
 
 @command.command("remove")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completing.entries)
 @pass_app
 def remove(app: App, names: tuple[str, ...]) -> None:
     """Take entries out of the crontab; a run that was started goes on.
@@ -190,7 +191,7 @@ def remove(app: App, names: tuple[str, ...]) -> None:
 
 
 @command.command("run", cls=_WithCommand, context_settings={"ignore_unknown_options": True})
-@click.argument("name")
+@click.argument("name", shell_complete=completing.entries)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="")
 @pass_app
 def run(app: App, name: str, words: tuple[str, ...]) -> int:

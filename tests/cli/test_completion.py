@@ -110,6 +110,18 @@ def test_nothing_is_written_and_nothing_asked(home: Path) -> None:
     assert sorted(home.rglob("*")) == before
 
 
+def test_entries_of_the_crontab(home: Path) -> None:
+    crontab = home / "bin/crontab"
+    crontab.parent.mkdir()
+    crontab.write_text("#!/bin/sh\necho '# BEGIN orch weekly'; echo '@weekly x'; echo '# END orch weekly'\n")
+    crontab.chmod(0o755)
+    path = f"{crontab.parent}:{environment(home)['PATH']}"
+    assert asked(home, "orch schedule remove w", PATH=path) == ["weekly"]
+    assert asked(home, "orch schedule run ", PATH=path) == ["weekly"]
+    crontab.write_text("#!/bin/sh\necho no >&2; exit 1\n")
+    assert asked(home, "orch schedule remove w", PATH=path) == []
+
+
 def test_it_is_quick(home: Path) -> None:
     """With 500 hosts and 2000 runs; the processor's time, since a machine may be busy."""
     (home / "hosts.ini").write_text("[lab]\ngpu[001:500]\n[lab:vars]\nvolumes=/data:/data\n")
