@@ -95,10 +95,15 @@ class Answer:
             raise LostConnection(f"{name}: the connection went before the host said anything", where=host)
         if "yntax error" in said:  # a fault in a template, told as sh tells it
             raise HostError(f"{name}: {said}", where=host)
-        how = f"; it said: {said}" if said else f": its shell ended with status {status} and said nothing"
-        raise NotPermitted(
-            f"the account runs no commands{how}",
-            where=host,
-            hint="orch needs an account whose login shell runs /bin/sh "
-            "(not nologin, no forced command, no `exit` in its login files)",
-        )
+        raise no_commands(said, status, host)
+
+
+def no_commands(said: str, status: int | None, host: str) -> NotPermitted:
+    """Return the error for an account whose shell ended without running what it was given."""
+    how = f"; it said: {said}" if said else f": its shell ended with status {status} and said nothing"
+    return NotPermitted(
+        f"the account runs no commands{how}",
+        where=host,
+        hint="orch needs an account whose login shell runs /bin/sh "
+        "(not nologin, no forced command, no `exit` in its login files)",
+    )

@@ -137,19 +137,21 @@ def on_path(folders: Iterable[str], script: Script) -> Script:
     return replace(script, text=f"PATH={front}:$PATH; export PATH\n{script.text}") if front else script
 
 
-def lasting(command: Command | Script) -> Script:
+def lasting(command: Command | Script, *, mark: str = "") -> Script:
     """Return a script that runs a command in a shell that stays, and so turns an end by signal N into 128+N.
 
+    It prints `mark` first: what stands before it on stdout is noise of login files.
     An SSH client may not be told of the signal at all; Ctrl-C and Ctrl-\\ of a terminal are the command's.
     """
+    begin = f"trap : INT QUIT; {f'printf %s {quote(mark)}; ' if mark else ''}"
     if isinstance(command, Script):
-        return Script(command.name, f"trap : INT QUIT; (\n{command.text}\n); exit")
-    return Script("stream", f"trap : INT QUIT; ( {command.shell()} ); exit")
+        return Script(command.name, f"{begin}(\n{command.text}\n); exit")
+    return Script("stream", f"{begin}( {command.shell()} ); exit")
 
 
-def line_of(command: Command | Script, folders: Iterable[str], *, host: str) -> str:
+def line_of(command: Command | Script, folders: Iterable[str], *, host: str, mark: str) -> str:
     """Return the line that starts a command on a host, for a login shell of any kind. Raises HostError."""
-    line = for_any_shell(on_path(folders, lasting(command)))
+    line = for_any_shell(on_path(folders, lasting(command, mark=mark)))
     if len(line) > _LONGEST_LINE:
         raise HostError(
             f"a command of {len(line)} bytes is too long to be started: {_LONGEST_LINE} at most",

@@ -125,8 +125,8 @@ class OpenSshMachine(SessionMachine):
     def _hangs(self, name: str, limit: Limit) -> HostError:
         return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
 
-    def _stream(self, command: Command | Script, terminal: Terminal | None) -> Stream:
-        line = line_of(command, self.host.settings.remote_path, host=self.host.name)
+    def _stream(self, command: Command | Script, terminal: Terminal | None, mark: str) -> Stream:
+        line = line_of(command, self.host.settings.remote_path, host=self.host.name, mark=mark)
         name = command.name if isinstance(command, Script) else "stream"
         ends = pseudo_terminal(terminal) if terminal else pipes()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from abc import abstractmethod
@@ -11,6 +12,7 @@ from typing import TypeVar
 from orchestrator.errors import HostError, OrchError
 from orchestrator.hosts import trace
 from orchestrator.hosts.base import DEADLINE, Machine, Result, Stream, Terminal
+from orchestrator.hosts.begun import Begun
 from orchestrator.hosts.command import Command, Script
 
 T = TypeVar("T")
@@ -41,16 +43,17 @@ class SessionMachine(Machine):
 
     def stream(self, command: Command | Script, *, terminal: Terminal | None = None) -> Stream:
         """Start a command with raw stdin and stdout; see Machine.stream."""
-        started = self._where_room(lambda machine: machine._stream(command, terminal))
-        return trace.stream(self.host.name, command, started)
+        mark = "orch-" + secrets.token_hex(12)
+        started = self._where_room(lambda machine: machine._stream(command, terminal, mark))
+        return trace.stream(self.host.name, command, Begun(started, mark.encode(), self.host.name))
 
     @abstractmethod
     def _run(self, script: Script, deadline: float) -> Result:
         """Run a script on this connection. Raises NoRoom."""
 
     @abstractmethod
-    def _stream(self, command: Command | Script, terminal: Terminal | None) -> Stream:
-        """Start a command on this connection. Raises NoRoom."""
+    def _stream(self, command: Command | Script, terminal: Terminal | None, mark: str) -> Stream:
+        """Start a command that prints `mark` first on this connection. Raises NoRoom."""
 
     def _where_room(self, do: Callable[[SessionMachine], T]) -> T:
         """Do it on the connection, or on a further one. Most hosts take ten sessions on each."""

@@ -131,8 +131,8 @@ class SshMachine(SessionMachine):
     def _hangs(self, name: str, limit: Limit) -> HostError:
         return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
 
-    def _stream(self, command: Command | Script, terminal: Terminal | None) -> Stream:
-        line = line_of(command, self.host.settings.remote_path, host=self.host.name)
+    def _stream(self, command: Command | Script, terminal: Terminal | None, mark: str) -> Stream:
+        line = line_of(command, self.host.settings.remote_path, host=self.host.name, mark=mark)
         name = command.name if isinstance(command, Script) else "stream"
         channel = self._start(line, Limit(_OPEN_SECONDS), name, terminal)
         channel.settimeout(None)

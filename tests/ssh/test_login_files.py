@@ -45,6 +45,24 @@ def test_a_noisy_bashrc_does_not_matter(sshd: Server, text: str) -> None:
         result = machine.run(Script("x", "echo 0, A100; echo why >&2; exit 1"))
         assert (result.status, result.out, result.complaint) == (1, b"0, A100\n", "why")
         assert machine.run(Script("x", "set -- a x b; echo $*")).out == b"a x b\n"
+        with machine.stream(Command.of("cat")) as stream:
+            stream.write(b"\x00data")
+            assert stream.read(timeout=60) == b"\x00data"
+        machine.put(b"\xff\n", "~/file")
+        into = io.BytesIO()
+        machine.get("~/file", into)
+        assert into.getvalue() == b"\xff\n"
+
+
+def test_noise_without_end_before_a_stream(sshd: Server) -> None:
+    restart(sshd, BASH)
+    (sshd.home / ".bashrc").write_text("head -c 300000 /dev/zero; echo orch-; printf orch-\n")
+    with connect(sshd.host()) as machine:
+        with machine.stream(Command.of("echo", "hi")) as stream:
+            assert b"".join(iter(stream.read, b"")) == b"hi\n"
+            assert stream.status() == 0
+        with machine.stream(Command.of("tty"), terminal=Terminal()) as stream:
+            assert b"".join(iter(stream.read, b"")).startswith(b"/dev/")
 
 
 def test_an_early_returning_bashrc_and_remote_path(sshd: Server) -> None:
@@ -80,10 +98,17 @@ def test_a_bashrc_that_ends_the_shell_is_told(sshd: Server, text: str) -> None:
 )
 def test_shells_that_are_none(sshd: Server, shell: str, said: str) -> None:
     restart(sshd, f"ForceCommand {shell}")
-    with connect(sshd.host()) as machine, pytest.raises(NotPermitted) as caught:
-        machine.run(Script("ps", "echo hi"), deadline=20)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    with connect(sshd.host()) as machine:
+        with pytest.raises(NotPermitted) as caught:
+            machine.run(Script("ps", "echo hi"), deadline=20)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+        if shell != "/bin/cat":  # which waits for more to copy
+            with pytest.raises(NotPermitted) as caught, machine.stream(Command.of("cat")) as stream:
+                stream.read()
+            assert said in str(caught.value)
+            with pytest.raises(NotPermitted, match="runs no commands"):
+                machine.put(b"x", "~/x")
 
 
 def test_a_key_with_a_command_of_its_own(sshd: Server) -> None:

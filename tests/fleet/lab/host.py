@@ -48,9 +48,9 @@ class Host(Power):
         self.start_sshd()
         wait_until(f"{self.name}: docker starts (see {self.disk}/var/log/dockerd.log)", self._docker_answers)
 
-    def start_sshd(self) -> None:
-        """Start sshd; its log, from which connections are counted, is /var/log/sshd.log."""
-        self.run("/usr/sbin/sshd -E /var/log/sshd.log")
+    def start_sshd(self, *options: str) -> None:
+        """Start sshd, with options as its `-o` takes them; /var/log/sshd.log is read for counts."""
+        self.run(f"/usr/sbin/sshd -E /var/log/sshd.log {' '.join(f'-o {o}' for o in options)}")
         wait_until(f"{self.name}: sshd listens", self._sshd_runs)
 
     def stop_sshd(self) -> None:
