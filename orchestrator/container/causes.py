@@ -89,6 +89,12 @@ CAUSES = (
         Busy,
     ),
     Cause(
+        r"invalid mount config for type \"bind\": (l?stat )?(?P<what>\S+): permission denied",
+        "Docker, which runs as root, may not look into {what}: the disk (NFS, FUSE) keeps root out",
+        "Set `root` ({root}) to a disk that is the host's own, or engine = venv.",
+        ConfigError,
+    ),
+    Cause(
         r"bind source path does not exist: (?P<what>[^\n.]+)|statfs (?P<what2>[^\n:]+): no such file",
         "volume {what} does not exist there",
         "Make it there, or correct `volumes` ({volumes}).",
@@ -230,7 +236,7 @@ def _meaning(status: str) -> str:
     return f" ({name})" if name else ""
 
 
-_SETTINGS = ("image", "volumes", "requirements", "apt_packages", "startup")
+_SETTINGS = ("image", "root", "volumes", "requirements", "apt_packages", "startup")
 
 
 _ADVICE = ("See '", "Run 'docker", "time=", "DEPRECATED", "The command '")

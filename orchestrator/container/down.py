@@ -9,7 +9,7 @@ from orchestrator.container.identity import Identity, caller
 from orchestrator.container.plan import check_ours
 from orchestrator.container.refusals import check_place, engine_error, engine_trouble
 from orchestrator.container.settle import settle
-from orchestrator.container.turn import turn
+from orchestrator.container.turn import LOCK, turn
 from orchestrator.errors import Busy
 from orchestrator.facts.docker import DOCKER, Container, DockerReport
 from orchestrator.facts.place import PLACE, LiveRun, PlaceReport
@@ -94,17 +94,17 @@ def take_down(machine: Machine, identity: Identity, down: Down) -> None:
 
     Raises Busy for a run that began meanwhile, or while somebody deploys.
     """
-    with turn(machine, down.place.path, what="down"):
+    with turn(machine, down.place.path, what="down") as token:
         now = survey_down(machine, identity, replace=True)
         began = {r.run for r in now.live} - {r.run for r in down.live}
         if began:
             raise Busy(
                 f"{', '.join(sorted(began))} has begun meanwhile", where=down.host.name, hint="Try again."
             )
-        _take_down(machine, now)
+        _take_down(machine, now, token)
 
 
-def _take_down(machine: Machine, down: Down) -> None:
+def _take_down(machine: Machine, down: Down, token: str) -> None:
     text = render(
         "container/down.sh.j2",
         engine=down.host.settings.container_command,
@@ -112,5 +112,7 @@ def _take_down(machine: Machine, down: Down) -> None:
         patience=PATIENCE,
         containers=[c.id for c in down.containers],
         by=caller(),
+        turn=LOCK,
+        token=token,
     )
     machine.ask(Script("down", text), deadline=DEADLINE)

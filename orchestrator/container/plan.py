@@ -13,7 +13,7 @@ from orchestrator.container.engine import Environment
 from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.image import Recipe, index_has_password
-from orchestrator.container.refusals import check_place, check_root, check_volumes
+from orchestrator.container.refusals import check_place, check_root, check_seen, check_volumes
 from orchestrator.container.source import IGNORE, Source
 from orchestrator.container.spec import SSH_PORT, ContainerSpec, Facts
 from orchestrator.errors import Busy, ConfigError, Refused
@@ -77,6 +77,7 @@ def make_plan(
     """
     check_place(host, identity, facts.place)
     check_root(host, facts.place, facts.system)
+    check_seen(host, facts)
     check_volumes(host, facts.place)
     recorded = Environment.read(facts.place.environment)
     old = find(spec.name, facts.docker.containers, recorded)
@@ -118,6 +119,7 @@ def make_plan(
         notes=(
             *_notes(host, spec, wanted_keys, live, action),
             *_of_the_engine(host, spec, facts),
+            *_elsewhere(identity, recorded, action),
             *ground_notes(facts.place.mount),
             *room_notes(facts.system.root_disk),
             *_about_context(source if build else None),
@@ -241,6 +243,13 @@ def _about_context(source: Source | None) -> Iterator[str]:
     found = ", ".join(name for name in (".git", ".env", "hosts.ini") if source and source.holds(name))
     if found and source:
         yield f"the build context holds {found}: put into {IGNORE} what the image need not have"
+
+
+def _elsewhere(identity: Identity, recorded: Environment | None, action: str) -> Iterator[str]:
+    """Yield a word on a container that would be replaced from another machine than it was made from."""
+    there = recorded.folder.partition(":")[0] if recorded else None
+    if recorded and action in (REPLACE, BESIDE) and there != identity.folder.partition(":")[0]:
+        yield f"deployed from {recorded.folder} before: if that is another project, set `project` or `person`"
 
 
 def _notes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from orchestrator.container.ground import unseen
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.spec import Facts
 from orchestrator.errors import ConfigError, HostError, NotPermitted
@@ -101,6 +102,14 @@ def check_root(host: Host, place: PlaceReport, system: SystemReport) -> None:
     disk = system.root_disk
     if disk and disk.free_mb < ROOM_MB:
         raise HostError(f"no space is left on the disk of {disk.path}", where=host.name, hint=hint)
+
+
+def check_seen(host: Host, facts: Facts) -> None:
+    """Raise ConfigError when the engine can't see the project's folder, though the account can."""
+    why = unseen(facts.place.mount, facts.system, facts.docker)
+    if why:
+        hint = f"Set `root` to another folder ({host.came_from('root')}), or engine = venv."
+        raise ConfigError(f"root {host.settings.root} can't be used: {why}", where=host.name, hint=hint)
 
 
 def check_place(host: Host, identity: Identity, place: PlaceReport) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.container.ground import LITTLE_MB, VENV_NO_EXEC, ground_notes
+from orchestrator.container.ground import LITTLE_MB, VENV_NO_EXEC, ground_notes, unseen
 from orchestrator.doctor.check import Check, Examined, fail, ok, warn
 from orchestrator.doctor.engine import room
 from orchestrator.units import duration
@@ -74,6 +74,8 @@ def _root(seen: Examined) -> Iterator[Check]:
     system, place = seen.system, seen.set_in("root")
     venv = seen.host.settings.engine == "venv"
     problem = seen.place.mount.problem(system.user)
+    if not problem and seen.host.settings.in_container:
+        problem = unseen(seen.place.mount, system, seen.docker)
     if problem:
         hint = f"Set root to another folder{place}."
         yield fail("root", f"{system.root} can't be used: {problem}", hint)

@@ -28,6 +28,11 @@ class Mount:
         """Whether programs and compiled libraries there can be run."""
         return "noexec" not in self.options
 
+    @property
+    def private(self) -> bool:
+        """Whether nobody but the account sees what is there, not even root: FUSE without allow_other."""
+        return self.kind.startswith("fuse") and not self.options & {"allow_other", "allow_root"}
+
     def problem(self, account: str) -> str | None:
         """Return why the folder can't be made or written, in words."""
         if not self.trouble:

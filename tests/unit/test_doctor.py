@@ -94,6 +94,11 @@ BAD = [
     ({"system__arch": "aarch64"}, "processor", "x86_64 only"),
     ({"system__avx": False}, "processor", "without AVX"),
     ({"system__tools": frozenset({"tar"})}, "tools", "missing: base64"),
+    (
+        {"place__mount": Mount("fuse.sshfs", frozenset({"rw"}))},
+        "root",
+        "only ana may look into its disk (fuse.sshfs, without allow_other), and Docker runs as root",
+    ),
     ({"place__mount": Mount(trouble=("denied", "/home"))}, "root", "ana may not write in /home"),
     ({"system__disks": (Disk("/home/ana/.orch", 9000, 100),)}, "root", "105 MB free"),
     ({"docker__trouble": Trouble("down", "the Docker daemon does not run", "x")}, "docker", "not run"),

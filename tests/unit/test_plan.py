@@ -15,11 +15,13 @@ from orchestrator.container.source import read_source
 from orchestrator.container.telling import plan_lines
 from orchestrator.errors import Busy, ConfigError, HostError, NotPermitted, Refused
 from orchestrator.facts.docker import Container, Image
+from orchestrator.facts.mount import Mount
 from orchestrator.facts.place import LiveRun, Source
 from orchestrator.facts.trouble import Trouble
 from orchestrator.inventory import Volume
 
 from .deploys import BASE, IDENTITY, KEY, deployed, facts, gpus, host, plan, running, spec_of
+from .test_environment import CONTAINER
 
 RUN = LiveRun("20261130-0214-nightly-7f3a", "c" * 64)
 
@@ -209,6 +211,35 @@ def test_a_folder_of_somebody_else_is_refused_though_nothing_is_deployed() -> No
     with pytest.raises(Refused, match=r"'mnist' of 'Ana'.*'mnist' of 'ana'"):
         plan(host(), facts(place__owned=theirs))
     assert plan(host(), facts(place__owned=theirs.replace("Ana", "ana"))).action == CREATE
+
+
+PRIVATE = Mount("fuse.sshfs", frozenset({"rw", "nosuid", "nodev", "user_id=1001", "group_id=1001"}))
+
+
+def test_a_disk_that_keeps_the_daemon_out_is_said_before_anything_is_built() -> None:
+    with pytest.raises(
+        ConfigError, match=r"only ana may look into its disk \(fuse\.sshfs, without allow_other\)"
+    ):
+        plan(host(), facts(place__mount=PRIVATE))
+    shared = replace(PRIVATE, options=PRIVATE.options | {"allow_other"})
+    assert plan(host(), facts(place__mount=shared)).action == CREATE
+    for own in (
+        {"docker__security": frozenset({"rootless"})},
+        {"docker__kind": "podman"},
+        {"system__uid": 0},
+    ):
+        assert plan(host(), facts(place__mount=PRIVATE, **own)).action == CREATE, own
+
+
+def test_a_container_that_was_made_from_another_machine_is_replaced_with_a_word() -> None:
+    mine = running(host())
+    made = replace(CONTAINER, person="ana", container=mine.id, name=mine.name, folder="laptop2:/src/mnist")
+    known = deployed(mine, environment=made.text())
+    lines = "".join(plan_lines(plan(host(shm_size="1g"), known)))
+    assert "deployed from laptop2:/src/mnist before" in lines
+    assert plan(host(), known).unchanged
+    here = replace(made, folder=IDENTITY.folder).text()
+    assert "before" not in "".join(plan_lines(plan(host(shm_size="1g"), deployed(mine, environment=here))))
 
 
 def test_somebody_elses_project_of_the_same_name_is_refused() -> None:

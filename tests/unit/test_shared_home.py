@@ -46,6 +46,12 @@ def test_a_run_is_told_by_its_own_host_alone(place: Place) -> None:
     worker.write_text(ours)
 
 
+def down(folder: Path, **values: object) -> str:
+    """The script that takes away what is deployed, with its turn."""
+    (folder / "hosts" / MACHINE / LOCK).write_text("t0ken 1796054273 b1 down by ana@laptop\n")
+    return render("container/down.sh.j2", place=str(folder), by="ana", turn=LOCK, token="t0ken", **values)
+
+
 def finish(folder: Path, keep: str) -> list[str]:
     """End the deploy of the venv `keep`; return the venvs that are left."""
     environment = replace(venv_in(folder), whole=f"{folder}/venv/{keep}/whole")
@@ -117,9 +123,7 @@ def test_down_leaves_what_another_host_uses(tmp_path: Path) -> None:
     ours = record(venv_in(tmp_path))
     for folder in (theirs, ours):
         (folder / "container" / "d1").mkdir(parents=True)
-    text = render(
-        "container/down.sh.j2", patience=9, engine=("false",), place=str(tmp_path), containers=(), by="ana"
-    )
+    text = down(tmp_path, patience=9, engine=("false",), containers=())
     subprocess.run(["sh", "-c", text], check=True)
     assert not (ours / "container").exists()
     assert (theirs / "container" / "d1").exists()
@@ -132,9 +136,7 @@ def test_down_leaves_what_another_host_uses(tmp_path: Path) -> None:
 def test_a_container_that_can_not_be_killed_holds_down_for_a_limited_time(tmp_path: Path) -> None:
     record(venv_in(tmp_path))
     engine = ("sh", "-c", "exec sleep 600", "sh")
-    text = render(
-        "container/down.sh.j2", patience=1, engine=engine, place=str(tmp_path), containers=("c1",), by="ana"
-    )
+    text = down(tmp_path, patience=1, engine=engine, containers=("c1",))
     done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "its container does not end in 1 s" in done.stderr
