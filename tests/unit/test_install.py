@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
+import pexpect
 import pytest
 
 from .index import TENSORFLOW, Index, serving, wheel
@@ -173,6 +175,12 @@ def test_the_accounts_own_environment(here: Here) -> None:
     assert "running" in here.orch("ps")
     assert "stopped" in here.orch("stop", "two", "--now")
     assert f"{conda}\n" in here.orch("ssh", "here", "--", "echo $VIRTUAL_ENV")
+    argv, environ = here.command("ssh", "here")
+    shell = pexpect.spawn(argv[0], argv[1:], cwd=str(here.project), env=cast(Any, environ), timeout=60)
+    shell.sendline("echo at=$(command -v python3)=")
+    shell.expect_exact(f"at={conda}/bin/python3=")
+    shell.sendline("exit")
+    shell.expect(pexpect.EOF)
     assert "engine host has no sshd" in here.orch("ssh-config", "here")
     here.orch("down", "--yes")
     assert (conda / "bin" / "python3").exists(), "only our record goes"
