@@ -113,7 +113,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
                 raise self._wants(more, f"the key is right, but it also wants {' or '.join(more)}")
             self.key = key
             return
-        raise self._refused() if self.tried else self._without_keys(transport)
+        raise self._refused() if self.tried or self.unusable else self._without_keys(transport)
 
     def _without_keys(self, transport: Any) -> LoginRefused:
         """Return the error where there is no key to try: what the host would take instead is worth asking."""
