@@ -199,7 +199,7 @@ def follow(
 
 
 _NOISE = re.compile(
-    r"DEPRECATED|Step |STEP | --->|Sending build context|Removing intermediate|The command '|"
+    r"DEPRECATED|Step |STEP | ?--+>|Sending build context|Removing intermediate|The command '|"
     r"(#\d+ (\d+\.\d+ )?)?(Get:|Reading |\(Reading |Building dependency)|"
     r"#\d+ (sha256:|DONE|CACHED|copy /context|\[internal\])|-{6}"
 )

@@ -103,7 +103,7 @@ _AT = re.compile(r'building at STEP "(.+?)": ')  # podman
 _STAGE = re.compile(r"^ > \[[^\]]*\d+/\d+\] (.+):$", re.MULTILINE)  # BuildKit
 _METADATA = re.compile(r"^ > \[internal\] load metadata for (\S+):$", re.MULTILINE)
 _PREFIX = re.compile(
-    r"\A(ERROR: |Error response from daemon: |Error: building at STEP \".+?\": |"
+    r"\A(ERROR: |Error response from daemon: |Error: building at STEP \".+?\": |Build error: |"
     r"(failed to|executor failed) [^:]*: )+"
 )
 
@@ -122,7 +122,7 @@ def failure(text: str, name: str, log: str) -> Failure:
     if failed and status:
         return Failure(failed.line, f"{failed.shown} ended with status {''.join(status[-1])}")
     lines = [line for line in log.splitlines() if line.strip()] or ["the build gave no reason"]
-    why = _PREFIX.sub("", lines[-1])
+    why = _PREFIX.sub("", lines[-1]).partition(" &imagebuilder.Step{")[0]  # podman shows its own inside
     if not failed:
         return Failure(None, why)
     image = _image(failed) if failed.keyword == "FROM" else None

@@ -87,6 +87,11 @@ SOLVE = "failed to solve with frontend dockerfile.v0: failed to create LLB defin
             'STEP 6/7: COPY x\nError: building at STEP "COPY $X /x": copier: stat: "/x": no such file\n',
             13, 'COPY --from=made /x /x: copier: stat: "/x": no such file', None,
         ),
+        (
+            "STEP 7/7: RAN\nError: building at STEP \"RAN \": Build error: Unknown instruction: \"RAN\" "
+            "&imagebuilder.Step{Env:[]string{\"PATH=x\"}}\n",
+            14, 'RUN pip install nothing: Unknown instruction: "RAN"', None,
+        ),
         ("the moon is full\n", None, "the moon is full", None),
         ("", None, "the build gave no reason", None),
     ],
