@@ -63,7 +63,7 @@ def _inside(target: Target, line: str, tty: bool) -> tuple[Machine, Command]:
     environment = target.environment
     # where no container has the environment, the login files of the host would put their PATH over it
     login = "-l" if environment is None or environment.in_container else ""
-    shell = 'exec "${SHELL:-/bin/sh}" ' + (f"-c {quote(line)}" if line else login)
+    shell = 'exec "${SHELL:-$(command -v bash || echo /bin/sh)}" ' + (f"-c {quote(line)}" if line else login)
     by_engine = entered(target, ("/bin/sh", "-c", shell), stdin=True, tty=tty)
     if environment is None or environment.port is None:
         return target.machine, by_engine

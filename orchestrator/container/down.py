@@ -49,6 +49,8 @@ class Down:
             yield f"  venv       keep     {self.place.path}/venv ({', '.join(self.place.others)} has it too)"
         elif self.place.venvs:
             yield f"  venv       remove   {self.place.path}/venv"
+        if self.place.environment and not (self.containers or self.place.venvs):
+            yield f"  record     remove   {self.place.here}/environment.json"
         for run in self.live:
             yield f"  run        end      {run.run}"
 

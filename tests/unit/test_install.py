@@ -182,7 +182,7 @@ def test_the_accounts_own_environment(here: Here) -> None:
     shell.sendline("exit")
     shell.expect(pexpect.EOF)
     assert "engine host has no sshd" in here.orch("ssh-config", "here")
-    here.orch("down", "--yes")
+    assert "record     remove " in here.orch("down", "--yes")
     assert (conda / "bin" / "python3").exists(), "only our record goes"
     assert "trained" in here.orch("tail", "one")
     assert "nothing is deployed here" in here.orch("exec", "here", "--", "true", code=1)
