@@ -3,7 +3,7 @@
 PYTHON ?=
 BIN := .venv/bin
 # What the tests and the fleet use of Debian's.
-PACKAGES := docker.io openssh-server openssh-client rsync iptables iproute2 procps debootstrap cron git fish zsh tcsh busybox tmux libpam-oath oathtool softhsm2 opensc gcc libssl-dev krb5-kdc krb5-admin-server krb5-user \
+PACKAGES := docker.io openssh-server openssh-client rsync iptables iproute2 procps debootstrap bindfs cron git fish zsh tcsh busybox tmux libpam-oath oathtool softhsm2 opensc gcc libssl-dev krb5-kdc krb5-admin-server krb5-user \
     podman uidmap slirp4netns crun catatonit rootlesskit sudo
 
 .PHONY: demo test lint venv packages fleet fleet-down bench clean

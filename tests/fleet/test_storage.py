@@ -81,6 +81,15 @@ def test_a_root_that_cant_be_is_said_before_anything_is_changed(orch: Orch, gpu0
         gpu01.run("umount /srv/roots/ro; rm -rf /srv/roots")
 
 
+def test_a_disk_that_keeps_the_daemon_out_is_said_before_anything_is_built(orch: Orch, gpu01: Host) -> None:
+    with gpu01.private_disk("/srv/private", "ana"):
+        there = orch.having(ORCH_ROOT="/srv/private/orch")
+        why = "only ana may look into its disk (fuse, without allow_other), and Docker runs as root"
+        assert why in there("deploy", "--yes", "gpu01", code=78).stderr
+        assert why in " ".join(there("doctor", "gpu01", code=1).stdout.split())
+        assert gpu01.run("ls /srv/private.back").stdout == ""
+
+
 def test_a_small_noexec_disk_behind_a_link(orch: Orch, gpu01: Host) -> None:
     with gpu01.small_disk("/srv/small", "24m"):
         gpu01.run("mount -o remount,noexec /srv/small && ln -s /srv/small /srv/link")

@@ -55,6 +55,11 @@ KNOWN: list[tuple[str, type[OrchError], str]] = [
         "same name",
     ),
     (
+        f'{DAEMON}invalid mount config for type "bind": stat /home/ana/.orch: permission denied.',
+        ConfigError,
+        "Docker, which runs as root, may not look into /home/ana/.orch: the disk (NFS, FUSE) keeps root out",
+    ),
+    (
         f'{DAEMON}invalid mount config for type "bind": bind source path does not exist: /data/x.',
         ConfigError,
         "volume /data/x does not exist",

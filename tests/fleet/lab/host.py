@@ -161,6 +161,19 @@ class Host(Power):
         finally:
             self.run(f"umount -l {where}")
 
+    @contextmanager
+    def private_disk(self, path: str, account: str) -> Iterator[None]:
+        """A FUSE disk at ``path`` (made if missing) that ``account`` alone may look into, not even root."""
+        where = shlex.quote(path)
+        self.run(f"mkdir -p {where} {where}.back && chown {account} {where} {where}.back")
+        self.run("mknod -m 666 /srv/fuse-device c 10 229 && mount --bind /srv/fuse-device /dev/fuse")
+        try:
+            self.run(f"bindfs -n {where}.back {where}", user=account)
+            yield
+        finally:
+            self.run(f"fusermount3 -u {where}", user=account, check=False)
+            self.run(f"umount /dev/fuse; rm -rf /srv/fuse-device {where}.back; rmdir {where}")
+
     def fill(self, path: str) -> None:
         """Write into a small disk until nothing more goes in."""
         where = shlex.quote(path)

@@ -12,6 +12,7 @@ PROGRAMS = {
     "debootstrap": "debootstrap",
     "rsync": "rsync",
     "cron": "cron",
+    "bindfs": "bindfs",
     "ip": "iproute2",
     "nsenter": "util-linux",
     "podman": "podman",
