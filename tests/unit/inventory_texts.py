@@ -154,11 +154,8 @@ def _bytes(lines: list[str], end: str, closed: bool, latin: bytes = b"") -> byte
     return latin + (end.join(lines) + end * closed).encode()
 
 
+TAME = st.builds(_bytes, _tame(), END, st.booleans())
 INVENTORY = st.integers(1, 4).flatmap(
-    lambda n: (
-        st.builds(_bytes, WILD, END, st.booleans(), LATIN)
-        if n == 1
-        else st.builds(_bytes, _tame(), END, st.booleans())
-    )
+    lambda n: st.builds(_bytes, WILD, END, st.booleans(), LATIN) if n == 1 else TAME
 )
 """The bytes of a file."""
