@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.container.dockerignore import rules
@@ -76,6 +76,12 @@ LINE = st.one_of(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+@example(lines=["*.txt"])  # not those in folders
+@example(lines=["d/?"])
+@example(lines=["**/a", "!d/e/a"])
+@example(lines=["x-[^1]/*", "\\[x]"])
+@example(lines=["d/**/a", "e/**"])
+@example(lines=["**.pyc", "*/*.tmp"])
 @given(lines=st.lists(LINE, max_size=5))
 def test_what_is_sent_is_what_docker_sends(docker: Client, tree: Path, lines: list[str]) -> None:
     (tree / ".dockerignore").write_text("\n".join(lines) + "\n")
