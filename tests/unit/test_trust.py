@@ -145,9 +145,11 @@ def test_a_revoked_key_is_refused_although_it_is_known(file: Path) -> None:
         check(file, A, policy="accept-new")
 
 
-def test_trust_by_certificate_is_named_as_not_supported(file: Path) -> None:
+def test_trust_by_certificate_is_named_as_what_fabric_cant_check(file: Path) -> None:
     file.write_text(f"@cert-authority *.lab {B.text}\n")
-    with pytest.raises(NotPermitted, match=f"{file}:1 trusts it by a certificate, which is not supported"):
+    with pytest.raises(
+        NotPermitted, match=f"{file}:1 trusts it by a certificate, which transport = fabric can't check"
+    ):
         check(file, A, policy="accept-new")
     file.write_text(f"@cert-authority *.lab {B.text}\ngpu01.lab {A.text}\n")
     check(file, A)
