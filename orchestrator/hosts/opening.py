@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import re
 from collections.abc import Callable
@@ -62,12 +61,6 @@ def open_connection(door: Door, trust: Trust, login: Login, limit: Limit) -> Con
         raise
 
 
-@functools.cache
-def _config() -> Config:
-    """Return Fabric's settings: its defaults for every connection, which only reads them."""
-    return Config(ssh_config=paramiko.SSHConfig(), lazy=True)
-
-
 def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connection:
     sock = door.dial(limit)
     transports: list[Transport] = []
@@ -85,7 +78,7 @@ def _open_once(door: Door, trust: Trust, login: Login, limit: Limit) -> Connecti
         door.address,
         user=login.user,
         port=door.port,
-        config=_config(),
+        config=Config(ssh_config=paramiko.SSHConfig(), lazy=True),  # one each: a connection changes it
         gateway=False,
         connect_kwargs={
             "sock": sock,
