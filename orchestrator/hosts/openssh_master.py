@@ -55,7 +55,7 @@ class Master:
     """A running ssh program and its socket."""
 
     def __init__(self, route: Route, path: str, args: Sequence[str], options: Sequence[str]) -> None:
-        self.path = path
+        self.path, self._closed = path, False
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the program
         fixed = [*options, *_ALIVE, *_NOTHING_ELSE]
         self._process = subprocess.Popen(
@@ -80,12 +80,17 @@ class Master:
         return self._process.poll() is None
 
     def said(self) -> Said:
-        """Return what it has told so far."""
-        self._log.seek(0)
-        return Said(self._log.read(_LOG).decode("utf-8", "replace"))
+        """Return what it has told so far, the end of it where that is much."""
+        number = self._log.fileno()
+        start = max(0, os.fstat(number).st_size - _LOG)
+        # not by `seek`: the program writes at the same position
+        return Said(os.pread(number, _LOG, start).decode("utf-8", "replace"))
 
     def close(self) -> None:
         """End it, with all that it started."""
+        if self._closed:  # its number may be another's by now
+            return
+        self._closed = True
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)

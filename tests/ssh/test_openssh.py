@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +68,22 @@ def test_fabric_is_the_ordinary_way(sshd: Server) -> None:
 
 
 @AUTO
+def test_the_ordinary_way_starts_nothing_but_ssh_minus_g(
+    sshd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    popen = subprocess.Popen.__init__
+
+    def told(self: object, words: list[str], *rest: object, **options: object) -> None:
+        started.append(words)
+        popen(self, words, *rest, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", told)
+    assert kind_of(sshd.host()) is SshMachine
+    assert [words[1] for words in started] == ["-G"]
+
+
+@AUTO
 def test_a_live_master_of_the_users_is_used_and_stays(sshd: Server, tmp_path: Path) -> None:
     with master_of_the_user(sshd, tmp_path / "cm") as pid:
         for _ in range(2):
@@ -95,9 +113,6 @@ def test_a_master_that_is_dead_or_stands_still_is_passed_over(
 
 @AUTO
 def test_something_else_listens_at_the_control_path(sshd: Server, tmp_path: Path) -> None:
-    import socket
-    import threading
-
     configure(sshd, f"ControlPath {tmp_path}/cm")
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(f"{tmp_path}/cm")
@@ -200,9 +215,6 @@ def test_a_host_that_shows_another_key_after_the_question(sshd: Server, tmp_path
     with pytest.raises(NotPermitted, match="gpu01: it shows one host key now, and another then"):
         connect(sshd.host(), prompt=yes)
     assert not sshd.known_hosts.exists()
-
-
-Change = Callable[[Path], list[str]]
 
 
 @only("auto", "openssh", reason="Fabric can't")
