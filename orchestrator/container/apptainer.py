@@ -144,7 +144,7 @@ class ApptainerDeploy(DirectDeploy):
         """The words before the image, without the folder to start in."""
         place, home = self.known.path, self.known.system.home or "/root"
         binds = (f"{place}:/orch", f"{place}/workspace:/workspace", *self.spec.volumes)
-        words = [self.spec.program, "exec", "--cleanenv", "--home", f"{place}/home:{home}"]
+        words = [self.spec.program, "--quiet", "exec", "--cleanenv", "--home", f"{place}/home:{home}"]
         if self.known.gpu_count:
             words.append("--nv")
         return (*words, *(word for bind in binds for word in ("--bind", bind)))

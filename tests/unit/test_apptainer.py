@@ -69,7 +69,7 @@ def test_a_command_sees_what_it_would_see_in_a_container() -> None:
     )  # fmt: skip
     text = entering(deploy)
     assert text.endswith(
-        f"exec apptainer exec --cleanenv --home {PLACE}/home:/home/ana --bind {PLACE}:/orch "
+        f"exec apptainer --quiet exec --cleanenv --home {PLACE}/home:/home/ana --bind {PLACE}:/orch "
         f"--bind {PLACE}/workspace:/workspace --bind /data/sets:/datasets:ro "
         '--pwd "$folder" /home/ana/tf.sif "$@"\n'
     )
@@ -93,7 +93,7 @@ def test_an_older_program_and_its_own_variables() -> None:
     both = OWN.replace("program\tapptainer", "program\tsingularity")  # a link to apptainer
     old = both.replace("apptainer version", "singularity-ce version")
     text = entering(planned(old, env={"A": "1"}, image="docker://x"))
-    assert "exec singularity exec" in text
+    assert "exec singularity --quiet exec" in text
     assert "SINGULARITYENV_A=" in text
     assert "APPTAINERENV_A=" in entering(planned(both, env={"A": "1"}, image="docker://x"))
 
@@ -120,6 +120,7 @@ def test_a_changed_image_file_is_a_change() -> None:
 
 PROGRAM = """\
 #!/bin/sh
+[ "$1" != --quiet ] || shift
 echo "$*" >> {log}
 case "$1" in
     pull) echo sif > "$3" ;;
