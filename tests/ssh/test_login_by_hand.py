@@ -137,13 +137,14 @@ def test_a_bastion_is_asked_once_for_all_hosts_behind_it(
             with connect(Host("gpu01", "gpu")) as machine:
                 assert isinstance(machine, SshMachine)
                 assert where(machine) == inner.home
+        assert person.says("exec", "--on-host", "gpu", "--", "echo", "from behind") == "from behind\n"
         checked = person.says("login", "--check", "gpu")
         assert checked == "gpu: logged in to bastion, on its way, by orch login\n"
         person.logs_in("gpu")
         with connect(Host("gpu01", "gpu")) as machine:
             assert isinstance(machine, OpenSshMachine)
             assert where(machine) == inner.home
-        assert (sshd.count("Accepted keyboard"), inner.count("Accepted publickey")) == (1, 3)
+        assert (sshd.count("Accepted keyboard"), inner.count("Accepted publickey")) == (1, 4)
         assert person.says("login", "--end", "bastion", "gpu") == "2 logins ended\n"
 
 
