@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.answer import no_commands
 from orchestrator.hosts.base import Stream
 
@@ -28,7 +29,7 @@ class Begun:
             if piece is None:
                 return None
             if not piece:
-                raise no_commands(self._said(), self._inner.status(), self._host)
+                raise self._never_began()
             if rest := self._after_mark(piece):
                 return rest
         left = None if until is None else max(0.0, until - time.monotonic())
@@ -45,6 +46,12 @@ class Begun:
         rest = bytes(self._noise[at + len(self._mark) :])
         self._noise.clear()
         return rest
+
+    def _never_began(self) -> HostError:
+        status = self._inner.status()
+        if status is None:
+            return LostConnection("the connection went before the command began", where=self._host)
+        return no_commands(self._said(), status, self._host)
 
     def _said(self) -> str:
         said = bytes(self._noise) + b"\n" + self._inner.read_error()

@@ -87,7 +87,10 @@ def cut_sessions(host: Host) -> None:
 
 
 def test_no_byte_of_a_log_is_lost_across_cuts(orch: Orch, gpu01: Host, tmp_path: Path) -> None:
-    gpu01.run(WRITER, user="ana")
+    """The cuts, and all but the first lines, come once the watcher follows."""
+    loop = "while [ $i -lt 250 ]; do"
+    paused = f"{loop} [ $i -ne 1 ] || until [ -e go ]; do sleep 0.05; done;"
+    gpu01.run(WRITER.replace(loop, paused), user="ana")
     stop = threading.Event()
 
     def cut() -> None:
@@ -95,13 +98,15 @@ def test_no_byte_of_a_log_is_lost_across_cuts(orch: Orch, gpu01: Host, tmp_path:
             cut_sessions(gpu01)
 
     thread = threading.Thread(target=cut)
-    thread.start()
     line = orch.argv("tail", "--raw", "nightly", "--hosts", "gpu01")
     with (tmp_path / "out").open("wb") as out:
         watcher = subprocess.Popen(
             line, stdout=out, stderr=subprocess.PIPE, env=orch.environment(), cwd=orch.cwd
         )
-    until(lambda: "flock -n lock" not in processes(gpu01), "the end of the run")
+    until(lambda: (tmp_path / "out").stat().st_size, "the first lines", 60)
+    thread.start()
+    gpu01.run(f"touch {WORKER}/go", user="ana")
+    until(lambda: "flock -n lock" not in processes(gpu01), "the end of the run", 60)
     stop.set()
     thread.join()
     _, words = watcher.communicate(timeout=30)
