@@ -211,6 +211,8 @@ class Host(Power):
         if not self._docker_runs():
             self.start_docker()
         gpus.uninstall_toolkit(self)
+        # Each test has a project folder of its own, of the same name: what is left there is nobody's now.
+        self.run("rm -f /root/.orch/*/*/owner.json /home/*/.orch/*/*/owner.json")
 
     def wipe(self) -> None:
         """No container, and no ``~/.orch`` of any account."""
