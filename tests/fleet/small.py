@@ -23,8 +23,10 @@ def built(orch: Orch, host: Host) -> str:
         _import(host)
         small = orch.having(ORCH_IMAGE=IMAGE)
         before = set(host.images())
+        host.run("rm -rf /home/ana/.orch")
         small("deploy", "--yes", "--hosts", host.name)
         small("down", "--yes", "--hosts", host.name)
+        host.run("rm -rf /home/ana/.orch")
         (tag,) = (name for name in {*host.images()} - before if name.startswith("orch/ana-mnist:"))
         _save(host, BUILT, IMAGE, tag)
     return BUILT

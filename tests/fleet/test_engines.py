@@ -37,6 +37,19 @@ CDI = {
 }
 
 
+@pytest.fixture(autouse=True)
+def clean(gpu01: Host, gpu02: Host) -> Iterator[None]:
+    """Nothing of the project in any account, before and after."""
+    _wipe(gpu01, gpu02)
+    yield
+    _wipe(gpu01, gpu02)
+
+
+def _wipe(*hosts: Host) -> None:
+    for host in hosts:
+        host.run("rm -rf /home/*/.orch")
+
+
 @pytest.fixture
 def podman(orch: Orch, gpu01: Host) -> Iterator[Orch]:
     """bob, whom Docker does not let in, with podman and the small image."""

@@ -27,6 +27,7 @@ setsid /usr/share/docker.io/contrib/dockerd-rootless.sh --data-root /var/lib/pod
 def small(orch: Orch, gpu01: Host, gpu02: Host) -> Iterator[Orch]:
     """ana, with the image that is built already to load into an engine of gpu02."""
     built(orch, gpu01)
+    gpu02.run("rm -rf /home/*/.orch")
     yield orch.having(ORCH_IMAGE=IMAGE)
     gpu02.run("rm -rf /home/*/.orch")
 
