@@ -33,6 +33,16 @@ def bytes_of(text: str) -> int:
     return int(digits) * factor
 
 
+def how_many(number: int, what: str) -> str:
+    """Return a number of things: `1 file`, `3 files`."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def dotted(numbers: Iterable[int]) -> str:
+    """Return a version as it is written: `3.10.4`."""
+    return ".".join(map(str, numbers))
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """Return numbers as people write them: `0-3,6`."""
     runs: list[list[int]] = []

@@ -166,11 +166,10 @@ def _plan(gone: Sequence[OwnImage]) -> Iterator[str]:
 
 def _tell_done(app: App, host: str, images: Images, gone: Sequence[OwnImage], kept: Sequence[str]) -> None:
     from orchestrator.container.images import freed
-    from orchestrator.units import size
+    from orchestrator.units import how_many, size
 
     for line in kept:
         app.say(f"warning: {host}: kept {line}")
     names = {line.partition(": ")[0] for line in kept}
     left = [own for own in gone if own.name not in names]
-    count = f"{len(left)} image{'s' * (len(left) != 1)}"
-    click.echo(f"{host}   removed {count}, about {size(freed(images, left))}")
+    click.echo(f"{host}   removed {how_many(len(left), 'image')}, about {size(freed(images, left))}")

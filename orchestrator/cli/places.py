@@ -60,9 +60,9 @@ def inside_work(path: str) -> str:
 
 def counted(count: int, total: int) -> str:
     """Return `3 files, 41 kB`."""
-    from orchestrator.units import size
+    from orchestrator.units import how_many, size
 
-    return f"{count} file{'s' if count != 1 else ''}, {size(total)}"
+    return f"{how_many(count, 'file')}, {size(total)}"
 
 
 def shown(name: str) -> str:

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.container.apptainer_image import PROGRAM, image_of, image_values, is_path
+from orchestrator.container.apptainer_image import HOW_TO_HAVE, PROGRAM, image_of, image_values, is_path
 from orchestrator.container.direct import DirectDeploy
 from orchestrator.container.identity import Identity
-from orchestrator.container.inputs import short_digest
 from orchestrator.container.known import Known, look
 from orchestrator.container.proof import Seen
 from orchestrator.container.refusals import check_volumes
@@ -25,7 +24,7 @@ from orchestrator.container.telling import plan_line
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.hosts.base import Machine
 from orchestrator.render import digest, source
-from orchestrator.units import size
+from orchestrator.units import how_many, size
 
 
 def _told(stamp: str) -> str:
@@ -83,10 +82,10 @@ class ApptainerDeploy(DirectDeploy):
         release = _VERSION.search(self.known.own.release)
         name = f"{self.spec.program} {release[0]}" if release else self.spec.program
         yield plan_line("image", verb, f"{self.spec.image}   {name}")
-        count = len(self.spec.requirements)
-        if count:
+        if self.spec.requirements:
             verb = "use" if self._there else "install"
-            yield plan_line("packages", verb, f"{count} package{'s' * (count != 1)}   {self.folder}")
+            count = how_many(len(self.spec.requirements), "package")
+            yield plan_line("packages", verb, f"{count}   {self.folder}")
         if self.spec.volumes:
             yield plan_line("volumes", "", "   ".join(self.spec.volumes))
 
@@ -171,7 +170,7 @@ def check_there(known: Known) -> None:
         raise HostError(
             f"{image_values(host)['program']} is not installed",
             where=host.name,
-            hint="Install apptainer there, or name what brings it (activate = module load apptainer).",
+            hint=HOW_TO_HAVE,
         )
     image = host.settings.image or ""
     if is_path(image) and not image.startswith(("/", "~/")):
@@ -196,6 +195,6 @@ def _spec(known: Known) -> ApptainerSpec:
         requirements=inputs.requirements,
         volumes=volumes_of(known.host, known.place),
         activate=settings.activate,
-        ca_bundle=short_digest(inputs.ca_bundle) if inputs.ca_bundle else None,
-        env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
+        ca_bundle=inputs.ca_digest,
+        env=inputs.env_digests,
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from orchestrator.container.spec import TENSORFLOW
+from orchestrator.container.spec import tensorflow_image
 from orchestrator.hosts.command import on_host
 from orchestrator.inventory import Host
 
 PROGRAM = "apptainer"
 """What is looked for, and its older name singularity after it."""
+
+HOW_TO_HAVE = "Install apptainer there, or name what brings it (activate = module load apptainer)."
 
 _ADDRESS = re.compile(r"[a-z]+://|(docker-daemon|docker-archive|oci|oci-archive):")
 """How addresses begin that apptainer takes; without such a beginning it is a name as Docker takes it."""
@@ -18,9 +20,7 @@ _ADDRESS = re.compile(r"[a-z]+://|(docker-daemon|docker-archive|oci|oci-archive)
 
 def image_of(host: Host, *, gpus: bool) -> str:
     """Return the image: a path on the host as it is, else an address with its scheme."""
-    image = host.settings.image
-    if not image:
-        image = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}{'-gpu' if gpus else ''}"
+    image = host.settings.image or tensorflow_image(host, gpus=gpus)
     if is_path(image) or _ADDRESS.match(image):
         return image
     return f"docker://{image}"

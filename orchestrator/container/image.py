@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.source import Source
-from orchestrator.container.spec import TENSORFLOW, base_image
+from orchestrator.container.spec import base_image, tensorflow_image
 from orchestrator.facts.gpu import GpuReport
 from orchestrator.hosts.command import Secret
 from orchestrator.inventory import Host, Settings
@@ -73,10 +73,9 @@ def recipe_for(host: Host, identity: Identity, report: GpuReport, inputs: Inputs
 
 def images_to_look_for(host: Host, identity: Identity | None, inputs: Inputs | None) -> list[str]:
     """Return what the base may be, which depends on the GPUs, and the project's own image on each."""
-    plain = f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}"
     source = inputs.source if inputs else None
     own = source.tag(identity) if source and identity else host.settings.image
-    bases = [own] if own else [plain, f"{plain}-gpu"]
+    bases = [own] if own else [tensorflow_image(host, gpus=gpus) for gpus in (False, True)]
     if not identity or not inputs:
         return bases
     return [*bases, *(recipe(base, host.settings, inputs).tag(identity) for base in bases)]
@@ -89,7 +88,7 @@ def named_base(base: str) -> str:
 
 def recipe(base: str, settings: Settings, inputs: Inputs) -> Recipe:
     """Render the build context of an image on `base`."""
-    requirements = [*inputs.requirements, *(["jupyterlab"] if settings.jupyter else [])]
+    requirements = inputs.packages(jupyter=settings.jupyter)
     files = {
         "entrypoint": render("container/entrypoint.sh.j2"),
         "shell-env": source("container/shell_env.py") or "",

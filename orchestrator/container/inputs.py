@@ -28,6 +28,20 @@ class Inputs:
     keys: tuple[str, ...] = ()
     source: Source | None = None  # a team's own Dockerfile and build context
 
+    def packages(self, *, jupyter: bool) -> tuple[str, ...]:
+        """Return what pip is to install."""
+        return (*self.requirements, *(["jupyterlab"] if jupyter else []))
+
+    @property
+    def env_digests(self) -> dict[str, str]:
+        """What stands for the values of `env`: name -> digest."""
+        return {name: short_digest(value) for name, value in sorted(self.env.items())}
+
+    @property
+    def ca_digest(self) -> str | None:
+        """What stands for the authorities of `ca_bundle`."""
+        return short_digest(self.ca_bundle) if self.ca_bundle else None
+
 
 def read_inputs(host: Host, environ: Mapping[str, str]) -> Inputs:
     """Read what the settings name. Raises ConfigError naming the setting's place and the file."""

@@ -9,13 +9,13 @@ from typing import Any
 
 from orchestrator.container.direct import DirectDeploy
 from orchestrator.container.identity import Identity
-from orchestrator.container.inputs import short_digest
 from orchestrator.container.known import Known, look
 from orchestrator.container.telling import plan_line
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.facts.own import OwnReport
 from orchestrator.hosts.base import Machine
 from orchestrator.inventory import Host
+from orchestrator.units import dotted
 
 OLDEST = (3, 6)
 """The Python that a run's supervisor needs."""
@@ -48,8 +48,7 @@ class OwnDeploy(DirectDeploy):
 
     @property
     def _what(self) -> Iterator[str]:
-        version = ".".join(map(str, self.known.own.version))
-        yield plan_line("host", "use", f"Python {version}   {self.known.own.python}")
+        yield plan_line("host", "use", f"Python {dotted(self.known.own.version)}   {self.known.own.python}")
         if self.spec.activate:
             yield plan_line("activate", "", self.spec.activate)
 
@@ -94,8 +93,8 @@ def _spec(known: Known) -> OwnSpec:
         python=known.own.python or "",
         gpus=settings.gpus,
         packages=known.own.packages,
-        ca_bundle=short_digest(inputs.ca_bundle) if inputs.ca_bundle else None,
-        env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
+        ca_bundle=inputs.ca_digest,
+        env=inputs.env_digests,
     )
 
 
@@ -105,7 +104,7 @@ def check_python(host: Host, own: OwnReport) -> None:
     if own.python and own.version >= OLDEST:
         return
     if own.version:
-        why = f"{own.python} is Python {'.'.join(map(str, own.version))}, and 3.6 or newer is needed"
+        why = f"{own.python} is Python {dotted(own.version)}, and 3.6 or newer is needed"
     elif own.python:
         why = f"{own.python} does not run as a Python"
     elif wish:

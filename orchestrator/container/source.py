@@ -22,6 +22,7 @@ from orchestrator.errors import ConfigError, OrchError
 from orchestrator.files.archive import TRAILER, gathered, member, padding, time_of
 from orchestrator.inventory import Host
 from orchestrator.render import digest
+from orchestrator.units import how_many
 
 IGNORE = ".dockerignore"
 
@@ -94,8 +95,7 @@ class Source:
         names = [e.path for e in self.entries if _short(e.path) in differing and e.kind != "d"]
         count = len(differing - {_short(e.path) for e in self.entries if e.kind == "d"}) or len(differing)
         shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-        files = "1 file" if count == 1 else f"{count} files"
-        return f"{files} of the build context changed" + (f": {shown}" if shown else "")
+        return f"{how_many(count, 'file')} of the build context changed" + (f": {shown}" if shown else "")
 
     @property
     def size(self) -> int:

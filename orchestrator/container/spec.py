@@ -16,6 +16,7 @@ from orchestrator.facts.place import PlaceReport
 from orchestrator.facts.system import SystemReport
 from orchestrator.inventory import Host, Settings
 from orchestrator.render import digest
+from orchestrator.units import how_many
 
 TENSORFLOW = "2.9.3"
 """The version that the default image holds."""
@@ -117,7 +118,7 @@ def container_spec(
         volumes=volumes_of(host, facts.place),
         place=facts.place.path,
         hostname=facts.place.machine,
-        env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
+        env=inputs.env_digests,
         source=inputs.source.digests if inputs.source else {},
         startup=short_digest(inputs.startup) if inputs.startup is not None else None,
         jupyter=settings.jupyter,
@@ -156,7 +157,7 @@ def wanted_gpus(host: Host, report: GpuReport) -> str:
     names = [] if wish == "all" or _is_count(wish) else wish.split(",")
     missing = [n for n in names if n.isdecimal() and not any(g.index == int(n) for g in report.gpus)]
     if there < asked or missing:
-        had = f"{there} GPU{'s' * (there != 1)}" if there else report.problem or "no GPU"
+        had = how_many(there, "GPU") if there else report.problem or "no GPU"
         what = f"GPU {','.join(missing)}" if missing else f"gpus = {wish}"
         raise HostError(
             f"{what} is asked for, the host has {had}",
@@ -182,7 +183,12 @@ def base_image(host: Host, report: GpuReport) -> str:
     if host.settings.image:
         return host.settings.image
     wants = host.settings.gpus != "none" and bool(report.gpus)
-    return f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}{'-gpu' if wants else ''}"
+    return tensorflow_image(host, gpus=wants)
+
+
+def tensorflow_image(host: Host, *, gpus: bool) -> str:
+    """Return the name of TensorFlow's own image, in the version that is set."""
+    return f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}{'-gpu' * gpus}"
 
 
 def _cluster(host: Host) -> str | None:

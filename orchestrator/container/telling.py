@@ -9,7 +9,7 @@ from orchestrator.container.plan import BESIDE, CREATE, PROVE, REPLACE, START, U
 from orchestrator.container.proof import Seen
 from orchestrator.container.spec import ContainerSpec, Facts
 from orchestrator.facts.gpu import GpuReport
-from orchestrator.units import size
+from orchestrator.units import how_many, size
 
 MEGABYTE = 1 << 20
 
@@ -73,7 +73,7 @@ def _first(plan: Plan) -> str:
     """Return what happens before the build proper."""
     source = plan.recipe.source
     if source and plan.build_base:
-        files = f"{source.count} file{'s' * (source.count != 1)}"
+        files = how_many(source.count, "file")
         return f"   (built first, of {files}, {size(source.size)})"
     return "   (the base is pulled first)" if plan.pull else ""
 
@@ -81,7 +81,7 @@ def _first(plan: Plan) -> str:
 def _with(spec: ContainerSpec) -> str:
     count = len(spec.packages) + len(spec.apt_packages) + spec.jupyter
     base = "sshd" if spec.image.startswith("tensorflow/") else "sshd, python3 if it has none"
-    return base + (f" + {count} package{'s' * (count != 1)}" if count else "")
+    return base + (f" + {how_many(count, 'package')}" if count else "")
 
 
 def _container(plan: Plan) -> Iterator[str]:

@@ -14,6 +14,7 @@ from orchestrator.container.telling import plan_line
 from orchestrator.container.venv_spec import VenvSpec, venv_spec
 from orchestrator.errors import ConfigError
 from orchestrator.hosts.base import Machine
+from orchestrator.units import dotted, how_many
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,12 @@ class VenvDeploy(DirectDeploy):
     @property
     def _what(self) -> Iterator[str]:
         spec = self.spec
-        python = ".".join(map(str, spec.version))
-        count = len(spec.requirements)
-        more = f" + {count} package{'s' * (count != 1)}" if count else ""
+        more = f" + {how_many(len(spec.requirements), 'package')}" if spec.requirements else ""
         cuda = " + CUDA" if spec.cuda else ""
         verb = "use" if self._there else "install"
         by = "" if self._there or not self.known.system.uv else "   by uv"
         fetched = "" if spec.python else " (uv fetches it: none here fits)"
-        text = f"Python {python}{fetched}   {spec.tensorflow[0]}{cuda}{more}{by}"
+        text = f"Python {dotted(spec.version)}{fetched}   {spec.tensorflow[0]}{cuda}{more}{by}"
         yield plan_line("venv", verb, text)
         yield plan_line("folder", "", self.folder)
 
@@ -44,7 +43,7 @@ class VenvDeploy(DirectDeploy):
             "how": "install_venv",
             "what": " ".join(spec.tensorflow[:1] + spec.requirements),
             "python": spec.python,
-            "version": ".".join(map(str, spec.version)),
+            "version": dotted(spec.version),
             "pip": spec.pip,
             "uv": self.known.system.uv,
             "requirements": (*spec.tensorflow, *spec.requirements),

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.container.inputs import Inputs, short_digest
+from orchestrator.container.inputs import Inputs
 from orchestrator.container.spec import TENSORFLOW
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.facts.system import Python, SystemReport
 from orchestrator.inventory import Host
 from orchestrator.render import digest
+from orchestrator.units import dotted
 
 PYTHONS = (
     # (TensorFlow from, oldest Python, newest Python)
@@ -101,7 +102,7 @@ class VenvSpec:
     def told(self) -> dict[str, Any]:
         """What a change of is told in the plan; the other fields follow from these."""
         return {
-            "python": f"{'.'.join(map(str, self.version))} {self.python or 'by uv'}",
+            "python": f"{dotted(self.version)} {self.python or 'by uv'}",
             "platform": self.platform,
             "tensorflow": self.tensorflow[0] + (" with CUDA" if self.cuda else ""),
             "requirements": self.requirements,
@@ -121,13 +122,13 @@ def venv_spec(host: Host, system: SystemReport, inputs: Inputs, *, gpus: bool) -
         version=python.version,
         tensorflow=_tensorflow(version, cpu=cpu, gpus=gpus),
         constraints=constraints(version),
-        requirements=(*inputs.requirements, *(["jupyterlab"] if host.settings.jupyter else [])),
+        requirements=inputs.packages(jupyter=host.settings.jupyter),
         platform=" ".join((system.arch, system.os_id, system.os_version)).strip(),
         pip=python.venv,
         activate=host.settings.activate,
         gpus=host.settings.gpus,
-        ca_bundle=short_digest(inputs.ca_bundle) if inputs.ca_bundle else None,
-        env={name: short_digest(value) for name, value in sorted(inputs.env.items())},
+        ca_bundle=inputs.ca_digest,
+        env=inputs.env_digests,
     )
 
 
@@ -156,7 +157,7 @@ def _no_python(host: Host, system: SystemReport, versions: Sequence[str]) -> Hos
     spans = [span(version) for version in versions]
     lame = [p for p in system.pythons if any(low <= p.version[:2] <= high for low, high in spans)]
     wanted = " or ".join(f"{low[0]}.{low[1]} to {high[0]}.{high[1]}" for low, high in spans)
-    there = ", ".join(".".join(map(str, p.version)) for p in system.pythons) or "none"
+    there = ", ".join(dotted(p.version) for p in system.pythons) or "none"
     why = f"it needs Python {wanted} (found: {there})"
     hint = "Install one there (no root needed: uv python install 3.10), or name it: python = PATH."
     if lame:
@@ -172,7 +173,7 @@ def _named(host: Host, usable: Sequence[Python], home: str) -> Python:
     if wish.startswith("~/"):
         wish = home + wish[1:]
     for python in usable:
-        version = ".".join(map(str, python.version))
+        version = dotted(python.version)
         name = python.path.rpartition("/")[2]
         if wish in (python.path, name) or re.match(rf"{re.escape(wish)}(\.|\Z)", version):
             return python
@@ -203,7 +204,7 @@ def constraints(version: str) -> tuple[str, ...]:
 
 def _tensorflow(version: str, *, cpu: bool, gpus: bool) -> tuple[str, ...]:
     pin = "" if version == NEWEST else f"=={version}"
-    board = ("tensorboard",) if numbers(version) >= (2, 21) else ()  # it no longer comes by itself
+    board = ("tensorboard",) if numbers(version) >= (2, 21) else ()  # a dependency only before
     if cpu:
         return (f"tensorflow-cpu{pin}", *board)
     if gpus and numbers(version) >= (2, 14):

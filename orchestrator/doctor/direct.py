@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.container.apptainer_image import is_path
+from orchestrator.container.apptainer_image import HOW_TO_HAVE, is_path
 from orchestrator.container.engine import Environment
 from orchestrator.container.known import check_activation
 from orchestrator.container.own import check_python
 from orchestrator.doctor import python
 from orchestrator.doctor.check import Check, Examined, fail, ok, warn
 from orchestrator.errors import OrchError
-
-_APPTAINER_HINT = "Install apptainer there, or name what brings it (activate = module load apptainer)."
+from orchestrator.units import dotted
 
 
 def venv_checks(seen: Examined) -> Iterator[Check]:
@@ -34,7 +33,7 @@ def host_checks(seen: Examined) -> Iterator[Check]:
         hint = error.hint or f"Set `python` to another{seen.set_in('python')}."
         yield fail("python", error.message, hint)
     else:
-        yield ok("python", f"{seen.own.python} ({'.'.join(map(str, seen.own.version))})")
+        yield ok("python", f"{seen.own.python} ({dotted(seen.own.version)})")
 
 
 def apptainer_checks(seen: Examined) -> Iterator[Check]:
@@ -43,7 +42,7 @@ def apptainer_checks(seen: Examined) -> Iterator[Check]:
     if seen.own.status:
         return
     if not seen.own.program:
-        yield fail("apptainer", "apptainer is not installed", _APPTAINER_HINT)
+        yield fail("apptainer", "apptainer is not installed", HOW_TO_HAVE)
         return
     yield ok("apptainer", seen.own.release)
     image = seen.host.settings.image or ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from orchestrator.container.venv_spec import choose
 from orchestrator.doctor.check import Check, Examined, fail, ok, version
 from orchestrator.errors import OrchError
+from orchestrator.units import dotted
 
 GLIBC = (2, 17)
 """manylinux2014, which TensorFlow's wheels are built for."""
@@ -31,5 +32,5 @@ def _python(seen: Examined) -> Check:
     except OrchError as error:
         return fail("python", error.message, error.hint or "Set `python` to another.")
     if not python.path:
-        return ok("python", f"none here fits: uv fetches Python {'.'.join(map(str, python.version))}")
-    return ok("python", f"{python.path} ({'.'.join(map(str, python.version))})")
+        return ok("python", f"none here fits: uv fetches Python {dotted(python.version)}")
+    return ok("python", f"{python.path} ({dotted(python.version)})")
