@@ -186,7 +186,8 @@ def test_a_sudo_that_asks_or_refuses_is_one_clear_line(sudo: Orch, gpu01: Host) 
 
 
 def test_an_image_for_another_kind_of_processor(orch: Orch, gpu01: Host) -> None:
-    gpu01.run("mkdir -p /tmp/arm/bin && python3 - && chmod 755 /tmp/arm/bin/sh", input=ARM)
+    gpu01.run("mkdir -p /tmp/arm/bin /tmp/arm/etc && head -n 1 /etc/passwd >/tmp/arm/etc/passwd")
+    gpu01.run("python3 - && chmod 755 /tmp/arm/bin/sh", input=ARM)
     gpu01.run("tar -C /tmp/arm -c . | docker import - orch-arm:1")
     refused = orch.having(ORCH_IMAGE="orch-arm:1")("deploy", "--yes", *WHERE, code=78)
     assert refused.stderr.splitlines()[-1] == (
