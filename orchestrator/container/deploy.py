@@ -10,6 +10,7 @@ from typing import Protocol
 from orchestrator.container.build import Told
 from orchestrator.container.engine import Environment
 from orchestrator.container.proof import Seen
+from orchestrator.errors import Busy
 from orchestrator.facts.place import LiveRun
 from orchestrator.hosts.base import Machine
 from orchestrator.inventory import Host
@@ -56,6 +57,11 @@ class Deploy(Protocol):
 
     def carry_out(self, machine: Machine, told: Told) -> Ready:
         """Do what is planned. Raises OrchError; the host then has what it had before."""
+
+
+def changed_meanwhile(host: Host) -> Busy:
+    """Return the error for a host that is not what it was when the plan was made."""
+    return Busy("what is there has changed since the plan was made", where=host.name, hint="Deploy again.")
 
 
 def utc_now() -> str:

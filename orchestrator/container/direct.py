@@ -14,18 +14,18 @@ from typing import Any, Protocol
 
 from orchestrator import __version__
 from orchestrator.container.build import Told, exports, follow
-from orchestrator.container.deploy import Ready, utc_now
+from orchestrator.container.deploy import Ready, changed_meanwhile, utc_now
 from orchestrator.container.difference import differences
 from orchestrator.container.engine import Environment
 from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import caller
 from orchestrator.container.image import build_values
 from orchestrator.container.known import Known
+from orchestrator.container.notes import passed_over
 from orchestrator.container.proof import Seen, check, look
 from orchestrator.container.since import noted
 from orchestrator.container.telling import gpus_words, plan_line
 from orchestrator.container.turn import LOCK, turn
-from orchestrator.errors import Busy
 from orchestrator.facts.place import PLACE, LiveRun
 from orchestrator.facts.question import ask
 from orchestrator.hosts.base import Machine
@@ -111,14 +111,16 @@ class DirectDeploy(ABC):
             yield plan_line("", "", f"by hand: {by_hand}")
         for other in self.known.leftovers(self.folder):
             yield plan_line(self.host.settings.engine, "remove", f"{other} (no run lives in it)")
-        for note in (*ground_notes(self.known.place.mount), *room_notes(self.known.system.root_disk)):
+        for note in self._notes():
             yield plan_line("note", "", note)
-        unused = [name for name in self._unused if getattr(self.host.settings, name)]
-        if unused:
-            engine = self.host.settings.engine
-            yield plan_line("note", "", f"{', '.join(unused)}: not for engine {engine}, passed over")
+
+    def _notes(self) -> Iterator[str]:
+        recorded = self.known.recorded
+        yield from ground_notes(self.known.place.mount)
+        yield from room_notes(self.known.system.root_disk)
+        yield from passed_over(self.host, self._unused)
         if recorded and recorded.in_container:
-            yield plan_line("note", "", f"container {recorded.name} stays; `orch down` would remove it first")
+            yield f"container {recorded.name} stays; `orch down` would remove it first"
 
     @property
     def unchanged(self) -> Environment | None:
@@ -212,11 +214,7 @@ class DirectDeploy(ABC):
         values = {"place": on_host(self.known.path).text, "volumes": []}
         now = ask(machine, PLACE, values=values).of(PLACE)
         if now.environment != self.known.place.environment:
-            raise Busy(
-                "what is there has changed since the plan was made",
-                where=self.host.name,
-                hint="Deploy again.",
-            )
+            raise changed_meanwhile(self.host)
 
     def _put_in_place(self, machine: Machine, told: Told, token: str) -> Ready:
         """Write the script that commands enter by, prove it, and then let it count."""

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from orchestrator import __version__
+from orchestrator.container.action import KEEP, REPLACE
 from orchestrator.container.build import Built, Told, build, build_base, look_at, pull
-from orchestrator.container.deploy import LOOK_DEADLINE, Ready, utc_now
+from orchestrator.container.deploy import LOOK_DEADLINE, Ready, changed_meanwhile, utc_now
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, caller
 from orchestrator.container.image import images_to_look_for, recipe_for
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.pins import Pins
-from orchestrator.container.plan import KEEP, REPLACE, Plan, make_plan
+from orchestrator.container.plan import Plan, make_plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
@@ -24,7 +25,7 @@ from orchestrator.container.spec import Facts, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines
 from orchestrator.container.turn import turn
-from orchestrator.errors import Busy, OrchError
+from orchestrator.errors import OrchError
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.gpu import GPUS
 from orchestrator.facts.place import PLACE, LiveRun
@@ -93,7 +94,7 @@ class DockerDeploy:
     def carry_out(self, machine: Machine, told: Told) -> Ready:
         """Do what is planned. Raises OrchError; the host then has what it had before."""
         plan, engine = self.plan, self.engine
-        if plan.build:
+        if plan.image.build:
             with turn(machine, plan.spec.place, what="build", told=told):  # the next one finds it done
                 self._have_image(machine, told)
         with turn(machine, plan.spec.place, undo_script(plan, engine), told=told) as token:
@@ -104,10 +105,10 @@ class DockerDeploy:
 
     def _have_image(self, machine: Machine, told: Told) -> None:
         plan, engine, staged = self.plan, self.engine, ""
-        if plan.pull:
+        if plan.image.pull:
             told(f"pull {plan.recipe.base}")
             pull(machine, plan, engine, told)
-        if plan.build_base and plan.recipe.source:
+        if plan.image.build_base and plan.recipe.source:
             told(f"build {plan.recipe.base}")
             staged = build_base(machine, plan, plan.recipe.source, self.identity, engine, told)
         self._build(machine, told, staged)
@@ -137,11 +138,7 @@ class DockerDeploy:
         """
         now = look_and_plan(machine, self.identity, self.inputs, replace=self.replacing)
         if not now.unchanged and not self.plan.stands(now.plan):
-            raise Busy(
-                "what is there has changed since the plan was made",
-                where=self.host.name,
-                hint="Deploy again.",
-            )
+            raise changed_meanwhile(self.host)
         return now.unchanged
 
     def _start(self, machine: Machine, told: Told, token: str) -> Ready:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orchestrator.container.identity import Identity, caller
-from orchestrator.container.plan import check_ours
-from orchestrator.container.refusals import check_place, engine_error, engine_trouble
+from orchestrator.container.refusals import check_ours, check_place, engine_error, engine_trouble
 from orchestrator.container.settle import settle
 from orchestrator.container.turn import LOCK, turn
 from orchestrator.errors import Busy

@@ -7,8 +7,8 @@ import json
 from orchestrator.container.ground import unseen
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.spec import Facts
-from orchestrator.errors import ConfigError, HostError, NotPermitted
-from orchestrator.facts.docker import DockerReport
+from orchestrator.errors import ConfigError, HostError, NotPermitted, Refused
+from orchestrator.facts.docker import Container, DockerReport
 from orchestrator.facts.place import PlaceReport
 from orchestrator.facts.system import SystemReport
 from orchestrator.facts.trouble import Trouble, explain
@@ -120,6 +120,18 @@ def check_place(host: Host, identity: Identity, place: PlaceReport) -> None:
         return
     if isinstance(recorded, dict):
         check_owner(identity, recorded, where=host.name)
+
+
+def check_ours(host: Host, identity: Identity, old: Container) -> None:
+    """Raise Refused when a container of our name is not ours: another tool's, person's or project's."""
+    if not old.ours:
+        raise Refused(
+            f"a container named {old.name} is there that orch did not make, and it is not touched",
+            where=host.name,
+            hint="Rename it, or set another `project` in hosts.ini.",
+        )
+    labels = {key: old.labels.get(f"orch.{key}", "") for key in ("person", "project", "folder")}
+    check_owner(identity, labels, where=host.name)
 
 
 def check_volumes(host: Host, place: PlaceReport) -> None:

@@ -21,14 +21,20 @@ def share_packages(deploys: Sequence[Deploy]) -> tuple[list[Deploy], list[Docker
     for deploy in deploys:
         if isinstance(deploy, DockerDeploy) and deploy.plan.recipe.resolves:
             same[deploy.plan.recipe.digest].append(deploy)
-    several = {d: Pins() for d, them in same.items() if len(them) > 1 and any(x.plan.build for x in them)}
+    several = {
+        d: Pins() for d, them in same.items() if len(them) > 1 and any(x.plan.image.build for x in them)
+    }
     shared: list[Deploy] = []
     holders: dict[str, DockerDeploy] = {}
     for deploy in deploys:
         recipe = deploy.plan.recipe.digest if isinstance(deploy, DockerDeploy) else ""
         if isinstance(deploy, DockerDeploy) and recipe in several:
             deploy = dataclasses.replace(deploy, pins=several[recipe])  # noqa: PLW2901
-            if not deploy.plan.build:
+            if not _builds(deploy):
                 holders.setdefault(recipe, deploy)
         shared.append(deploy)
     return [d for d in shared if not d.unchanged], list(holders.values())
+
+
+def _builds(deploy: DockerDeploy) -> bool:
+    return deploy.plan.image.build

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.container.action import BESIDE, REPLACE
 from orchestrator.container.by_hand import old_name
 from orchestrator.container.causes import explain_failure
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import BESIDE, REPLACE, Plan
+from orchestrator.container.plan import Plan
 from orchestrator.container.run_command import LIMITS, ending, environment_for, keeping, run_command, setup
 from orchestrator.container.turn import LOCK
 from orchestrator.errors import HostError

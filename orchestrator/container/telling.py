@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orchestrator.container.action import BESIDE, CREATE, PROVE, REPLACE, START, UNPAUSE
 from orchestrator.container.engine import Environment
-from orchestrator.container.plan import BESIDE, CREATE, PROVE, REPLACE, START, UNPAUSE, Plan
+from orchestrator.container.plan import Plan
 from orchestrator.container.proof import Seen
 from orchestrator.container.spec import ContainerSpec, Facts
 from orchestrator.facts.gpu import GpuReport
@@ -37,7 +38,7 @@ def gpus_words(report: GpuReport) -> str:
 def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of what would be done, and each difference to what runs."""
     spec = plan.spec
-    if plan.build:
+    if plan.image.build:
         yield plan_line("image", "build", f"{spec.image} + {_with(spec)}{_first(plan)}")
     elif plan.action in (CREATE, REPLACE, BESIDE):
         yield plan_line("image", "use", f"{plan.tag} (there already)")
@@ -72,10 +73,10 @@ def plan_line(what: str, verb: str, text: str) -> str:
 def _first(plan: Plan) -> str:
     """Return what happens before the build proper."""
     source = plan.recipe.source
-    if source and plan.build_base:
+    if source and plan.image.build_base:
         files = how_many(source.count, "file")
         return f"   (built first, of {files}, {size(source.size)})"
-    return "   (the base is pulled first)" if plan.pull else ""
+    return "   (the base is pulled first)" if plan.image.pull else ""
 
 
 def _with(spec: ContainerSpec) -> str:

@@ -15,6 +15,8 @@ from orchestrator.facts.place import PlaceReport
 from orchestrator.facts.system import SystemReport
 from orchestrator.inventory import Host, Settings
 
+from .test_environment import CONTAINER
+
 IDENTITY = Identity(Person("ana", "ana"), Project("mnist", "mnist", Path("/src/mnist")))
 KEY = "ssh-ed25519 AAAAC3Nza ana@laptop"
 PLACE = "/home/ana/.orch/ana/mnist"
@@ -80,13 +82,20 @@ def deployed(container: Container, known: Facts | None = None, **place: Any) -> 
     """The facts of a host that this container runs on, proven and written down."""
     known = known or facts()
     holders = dict.fromkeys(container.ports, container.name) if container.running else {}
+    record = replace(
+        CONTAINER,
+        engine=known.docker.kind,
+        container=container.id,
+        name=IDENTITY.container,
+        folder=IDENTITY.folder,
+    )
     return replace(
         known,
         docker=replace(known.docker, containers=(container,), holders=holders),
         place=replace(
             known.place,
             **{
-                "environment": f'{{"container": "{container.id}"}}',
+                "environment": record.text(),
                 "placed_keys": known.place.account_keys,
                 **place,
             },

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from orchestrator.container.action import BESIDE, CREATE, KEEP, REPLACE, UNPAUSE
 from orchestrator.container.by_hand import old_name
 from orchestrator.container.difference import differences
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, Person, Project
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import BESIDE, CREATE, KEEP, REPLACE, UNPAUSE, make_plan
+from orchestrator.container.plan import make_plan
 from orchestrator.container.since import AT_ONCE, DEPLOYED, changed, noted, told
 from orchestrator.container.spec import ContainerSpec, Facts
 from orchestrator.container.telling import plan_lines

@@ -1,15 +1,15 @@
 """What a deploy would do: each setting changed alone, and all that a host may hold already."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.container.action import BESIDE, CREATE, KEEP, PROVE, REPLACE, START
 from orchestrator.container.by_hand import old_name
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, Plan
+from orchestrator.container.plan import Plan
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.source import read_source
 from orchestrator.container.telling import plan_lines
@@ -28,7 +28,7 @@ RUN = LiveRun("20261130-0214-nightly-7f3a", "c" * 64)
 
 def test_nothing_is_there() -> None:
     found = plan(host())
-    assert (found.action, found.port, found.pull, found.build) == (CREATE, 2222, True, True)
+    assert (found.action, found.port, found.image.pull, found.image.build) == (CREATE, 2222, True, True)
     assert list(plan_lines(found)) == [
         f"  image      build    {BASE} + sshd   (the base is pulled first)",
         "  container  create   orch-ana-mnist   gpus none   shm 8g   ssh 127.0.0.1:2222",
@@ -40,11 +40,11 @@ def test_what_is_on_the_host_is_used() -> None:
     base = Image("sha256:bb", "amd64", {})
     built = Image("sha256:cc", "amd64", {"orch.recipe": wanted.digest})
     found = plan(host(), facts(docker__images={BASE: base}))
-    assert (found.pull, found.build) == (False, True)
+    assert (found.image.pull, found.image.build) == (False, True)
     found = plan(host(), facts(docker__images={wanted.tag(IDENTITY): built}))
-    assert (found.pull, found.build) == (False, False)
+    assert (found.image.pull, found.image.build) == (False, False)
     stale = replace(built, labels={"orch.recipe": "another"})
-    assert plan(host(), facts(docker__images={wanted.tag(IDENTITY): stale})).build
+    assert plan(host(), facts(docker__images={wanted.tag(IDENTITY): stale})).image.build
 
 
 def test_no_change_costs_nothing() -> None:
@@ -112,12 +112,12 @@ def test_a_changed_dockerfile_or_context_is_one_line_each(tmp_path: Path) -> Non
     assert changes(plan(wanted, known, now)) == both
     to_it = plan(wanted, deployed(running(host())), now)
     assert changes(to_it) == [f"image {BASE} -> ./Dockerfile"]
-    assert (to_it.pull, to_it.build_base) == (False, True)
+    assert (to_it.image.pull, to_it.image.build_base) == (False, True)
     source = now.source
     assert source
     base = Image("sha256:bb", "amd64", {"orch.source": source.digest})
     there = replace(facts(), docker=replace(facts().docker, images={source.tag(IDENTITY): base}))
-    assert (plan(wanted, there, now).build_base, plan(wanted, there, now).build) == (False, True)
+    assert (plan(wanted, there, now).image.build_base, plan(wanted, there, now).image.build) == (False, True)
 
 
 def test_what_hardly_belongs_into_an_image_is_noted(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_run_of_another_account_is_seen_by_its_supervisor() -> None:
 def test_a_stopped_container_is_started_and_an_unproven_one_proven() -> None:
     assert plan(host(), deployed(running(host(), running=False))).action == START
     found = plan(host(), deployed(running(host()), environment=None))
-    assert (found.action, found.build) == (PROVE, False)
+    assert (found.action, found.image.build) == (PROVE, False)
 
 
 def test_keys_change_without_a_new_container() -> None:
@@ -317,6 +317,7 @@ def test_what_an_engine_can_not_do_and_what_another_left_is_noted() -> None:
         "container orch-ana-mnist of docker stays where it is; "
         "to remove it: ORCH_ENGINE=docker orch down --hosts gpu01, before this",
     )
+    assert made.by_hand == ()  # that this engine does not see it is nobody's doing
     for engine in ("podman", "venv"):
         assert (
             plan(
@@ -327,4 +328,4 @@ def test_what_an_engine_can_not_do_and_what_another_left_is_noted() -> None:
 
 
 def left(engine: str) -> str:
-    return json.dumps({"engine": engine, "name": "orch-ana-mnist", "container": "c1"})
+    return replace(CONTAINER, engine=engine).text()
