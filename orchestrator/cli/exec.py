@@ -48,7 +48,7 @@ def command(
       orch exec --hosts lab --on-host -- uptime
     """
     from orchestrator.cli.many import run_on_all
-    from orchestrator.cli.target import find_target, is_host
+    from orchestrator.cli.target import entered, find_target, is_host
 
     word, words = _parted(hosts, words)
     chosen = app.changed([word] if word else hosts, exclude) if not word or is_host(app, word) else ()
@@ -85,14 +85,3 @@ def _run(app: App, target: Target, line: Command, stdin: bool, tty: bool) -> int
     if status and not tty:
         app.say(f"orch: {target.host.name}: exit status {status} is the command's")
     return status
-
-
-def entered(target: Target, words: tuple[str, ...], *, stdin: bool = False, tty: bool = False) -> Command:
-    """Return the command line for the host that runs `words` where the target is."""
-    from orchestrator.hosts.command import Command, Raw, on_host
-
-    command = Command.of("env", *(f"{k}={v}" for k, v in target.variables.items()), *words)
-    if target.environment:
-        return target.environment.enter(command, workdir=target.folder, stdin=stdin, tty=tty)
-    folder = on_host(target.folder or "~")
-    return Command((Raw("cd"), folder, Raw("&& exec"), *command.words))

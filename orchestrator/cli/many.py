@@ -62,8 +62,7 @@ class Said:
 
 def run_on_all(app: App, hosts: Sequence[Host], words: tuple[str, ...], *, on_host: bool) -> int:
     """Run a command on every host, show what they said, and return 0 where it was 0 on all of them."""
-    from orchestrator.cli.exec import entered
-    from orchestrator.cli.target import host_target
+    from orchestrator.cli.target import entered, host_target
 
     begun: list[Target] = []
     files = ExitStack()

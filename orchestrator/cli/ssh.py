@@ -56,7 +56,7 @@ def command(app: App, on_host: bool, tty: bool, word: str | None, words: tuple[s
 
 def _inside(target: Target, line: str, tty: bool) -> tuple[Machine, Command]:
     """Return the machine to open the shell on, and the command that opens it."""
-    from orchestrator.cli.exec import entered
+    from orchestrator.cli.target import entered
     from orchestrator.errors import HostError
     from orchestrator.hosts.command import Command, Raw, quote
 

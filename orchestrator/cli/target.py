@@ -16,6 +16,7 @@ from orchestrator.errors import LostConnection, OrchError, UsageError
 if TYPE_CHECKING:
     from orchestrator.container.engine import Environment
     from orchestrator.hosts.base import Machine
+    from orchestrator.hosts.command import Command
     from orchestrator.inventory import Host
 
 
@@ -111,3 +112,14 @@ def _run_target(app: App, found: FoundRun, worker: Worker, on_host: bool) -> Tar
     if record.gpus:
         env.update(CUDA_VISIBLE_DEVICES=",".join(record.gpus), CUDA_DEVICE_ORDER="PCI_BUS_ID")
     return Target(worker.host, machine, environment, f"{inside}/{record.host}/{work}", env)
+
+
+def entered(target: Target, words: tuple[str, ...], *, stdin: bool = False, tty: bool = False) -> Command:
+    """Return the command line for the host that runs `words` where the target is."""
+    from orchestrator.hosts.command import Command, Raw, on_host
+
+    command = Command.of("env", *(f"{k}={v}" for k, v in target.variables.items()), *words)
+    if target.environment:
+        return target.environment.enter(command, workdir=target.folder, stdin=stdin, tty=tty)
+    folder = on_host(target.folder or "~")
+    return Command((Raw("cd"), folder, Raw("&& exec"), *command.words))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from orchestrator import __version__
 from orchestrator.container.action import KEEP, REPLACE
 from orchestrator.container.build import Built, Told, build, build_base, look_at, pull
+from orchestrator.container.context import read_source
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, changed_meanwhile, utc_now
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, caller
@@ -20,7 +21,6 @@ from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
 from orchestrator.container.since import noted
-from orchestrator.container.source import read_source
 from orchestrator.container.spec import Facts, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines

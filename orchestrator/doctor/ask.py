@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from orchestrator.container.context import read_source
 from orchestrator.container.identity import Identity
 from orchestrator.container.image import full_name, images_to_look_for
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.known import extra_python, own_values
 from orchestrator.container.settle import settle
 from orchestrator.container.since import noted
-from orchestrator.container.source import read_source
 from orchestrator.container.spec import base_image
 from orchestrator.doctor.check import Examined
 from orchestrator.errors import OrchError

@@ -7,9 +7,11 @@ on any machine.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 EPOCH = 946_684_800
 """2000-01-01 UTC: the time of what has no content. zip can't hold years before 1980."""
@@ -45,6 +47,30 @@ def member(
 def padding(size: int) -> bytes:
     """Return the zeros that fill a file's last block."""
     return bytes(-size % BLOCK)
+
+
+class Differs(Exception):
+    """A file is not what it was when its size and digest were taken."""
+
+
+_CHUNK = 1 << 20
+
+
+def content(file: Path, size: int, sha256: str) -> Iterator[bytes]:
+    """Yield a file's bytes. Raises Differs; what was yielded until then is of no use."""
+    total, left = hashlib.sha256(), size
+    try:
+        with open(file, "rb", buffering=0) as opened:
+            while data := opened.read(min(_CHUNK, left + 1)):
+                total.update(data)
+                left -= len(data)
+                if left < 0:
+                    raise Differs
+                yield data
+    except OSError as error:
+        raise Differs from error
+    if left or total.hexdigest() != sha256:
+        raise Differs
 
 
 TRAILER = bytes(2 * BLOCK)

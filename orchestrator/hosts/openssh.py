@@ -6,12 +6,11 @@ import contextlib
 import time
 import tty
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
-from orchestrator.errors import HostError, LostConnection, Unreachable
-from orchestrator.hosts import files
+from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.answer import Answer
-from orchestrator.hosts.base import Result, Stream, Terminal, Tunnel
+from orchestrator.hosts.base import Result, Stream, Terminal
 from orchestrator.hosts.command import Command, Script, framed, line_of, on_path
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.openssh_identity import Identity
@@ -19,18 +18,10 @@ from orchestrator.hosts.openssh_master import Master
 from orchestrator.hosts.openssh_mux import Control, Declined, Gone, is_alive
 from orchestrator.hosts.openssh_stream import Forward, MuxStream
 from orchestrator.hosts.pipes import Ends, pipes, pseudo_terminal, talk
-from orchestrator.hosts.sessions import NoRoom, SessionMachine
+from orchestrator.hosts.sessions import OPEN_SECONDS, NoRoom, SessionMachine, Share
 from orchestrator.inventory import Host
 
-_OPEN_SECONDS = 30.0  # to open a session and start a command on it
 _LIFE_SECONDS = 3.0  # for a sign of life of the master
-
-
-class Share(Protocol):
-    """A share in an open jump, given back by its end."""
-
-    def close(self) -> None:
-        """Give it back."""
 
 
 class OpenSshMachine(SessionMachine):
@@ -49,9 +40,8 @@ class OpenSshMachine(SessionMachine):
         behind: Share | None = None,
         again: Callable[[], SessionMachine] | None = None,
     ) -> None:
-        super().__init__(again)
-        self.host, self.path = host, path
-        self._identity, self._master, self._behind = identity, master, behind
+        super().__init__(host, behind, again)
+        self.path, self._identity, self._master = path, identity, master
         self._closed = False
 
     @property
@@ -122,15 +112,12 @@ class OpenSshMachine(SessionMachine):
         except Gone as error:
             raise LostConnection(f"{name}: the connection went", where=self.host.name) from error
 
-    def _hangs(self, name: str, limit: Limit) -> HostError:
-        return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
-
     def _stream(self, command: Command | Script, terminal: Terminal | None, mark: str) -> Stream:
         line = line_of(command, self.host.settings.remote_path, host=self.host.name, mark=mark)
         name = command.name if isinstance(command, Script) else "stream"
         ends = pseudo_terminal(terminal) if terminal else pipes()
         try:
-            limit, encoded = Limit(_OPEN_SECONDS), line.encode("utf-8", "surrogateescape")
+            limit, encoded = Limit(OPEN_SECONDS), line.encode("utf-8", "surrogateescape")
             pid = self._pid(name, limit) if terminal else 0
             control = self._session(encoded, ends, limit, name, terminal)
         except BaseException:
@@ -141,25 +128,6 @@ class OpenSshMachine(SessionMachine):
     def _pid(self, name: str, limit: Limit) -> int:
         with self._told(name, limit), self._control(limit) as control, contextlib.closing(control):
             return control.pid(limit)
-
-    def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
-        """Write a file whole or not at all; see Machine.put."""
-        files.put(self, data, path, mode)
-
-    def get(self, path: str, into: BinaryIO) -> None:
-        """Copy a file's bytes; see Machine.get."""
-        files.get(self, path, into)
-
-    def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
-        """Open a TCP connection from the host; see Machine.tunnel."""
-        return self._forward(address, port, Limit(_OPEN_SECONDS))
-
-    def way_to(self, address: str, port: int, limit: Limit) -> Tunnel:
-        """Open the way to a host behind this one. Raises Unreachable."""
-        try:
-            return self._forward(address, port, limit)
-        except HostError as error:
-            raise Unreachable(error.message, where=error.where) from error
 
     def _forward(self, address: str, port: int, limit: Limit) -> Forward:
         forward = Forward()
@@ -187,13 +155,9 @@ class OpenSshMachine(SessionMachine):
             return LostConnection(f"no way to {address}:{port}", where=self.host.name)
         return error
 
-    def close(self) -> None:
-        """Close the connection if it is orch's own, and give back the jump that it goes through."""
+    def _close(self) -> None:
         self._closed = True
-        self._close_further()
         self._identity.close()
         with contextlib.suppress(OSError):
             if self._master:
                 self._master.close()
-        if self._behind:
-            self._behind.close()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
 import paramiko
 from fabric import Connection
 
-from orchestrator.errors import HostError, LostConnection, Unreachable
-from orchestrator.hosts import files
+from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts.answer import Answer
 from orchestrator.hosts.base import Machine, Result, Stream, Terminal, Tunnel
 from orchestrator.hosts.channel import PIECE, ChannelStream, ended, wait
@@ -20,19 +19,10 @@ from orchestrator.hosts.key_files import authorized_line
 from orchestrator.hosts.keys import Login, identities_for
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.opening import Door, open_connection
-from orchestrator.hosts.sessions import NoRoom, SessionMachine
+from orchestrator.hosts.sessions import OPEN_SECONDS, NoRoom, SessionMachine, Share
 from orchestrator.hosts.transport import Through
 from orchestrator.hosts.trust import Pinned
 from orchestrator.inventory import Host
-
-_OPEN_SECONDS = 30.0  # to open a channel and start a command on it
-
-
-class Share(Protocol):
-    """A share in an open jump, given back by its end."""
-
-    def close(self) -> None:
-        """Give it back."""
 
 
 class SshMachine(SessionMachine):
@@ -46,9 +36,8 @@ class SshMachine(SessionMachine):
         behind: Share | None = None,
         again: Callable[[], SessionMachine] | None = None,
     ) -> None:
-        super().__init__(again)
-        self.host = host
-        self._connection, self._login, self._behind = connection, login, behind
+        super().__init__(host, behind, again)
+        self._connection, self._login = connection, login
         self._transport = connection.transport  # a closed connection forgets it
 
     @property
@@ -128,34 +117,12 @@ class SshMachine(SessionMachine):
                 raise self._hangs(name, limit) from error
             raise LostConnection(f"{name}: the connection went", where=self.host.name) from error
 
-    def _hangs(self, name: str, limit: Limit) -> HostError:
-        return HostError(f"{name}: no answer within {limit.seconds:g} s", where=self.host.name)
-
     def _stream(self, command: Command | Script, terminal: Terminal | None, mark: str) -> Stream:
         line = line_of(command, self.host.settings.remote_path, host=self.host.name, mark=mark)
         name = command.name if isinstance(command, Script) else "stream"
-        channel = self._start(line, Limit(_OPEN_SECONDS), name, terminal)
+        channel = self._start(line, Limit(OPEN_SECONDS), name, terminal)
         channel.settimeout(None)
         return ChannelStream(channel, self.host.name)
-
-    def put(self, data: bytes | BinaryIO, path: str, *, mode: int = 0o600) -> None:
-        """Write a file whole or not at all; see Machine.put."""
-        files.put(self, data, path, mode)
-
-    def get(self, path: str, into: BinaryIO) -> None:
-        """Copy a file's bytes; see Machine.get."""
-        files.get(self, path, into)
-
-    def tunnel(self, port: int, address: str = "127.0.0.1") -> Tunnel:
-        """Open a TCP connection from the host; see Machine.tunnel."""
-        return self._forward(address, port, Limit(_OPEN_SECONDS))
-
-    def way_to(self, address: str, port: int, limit: Limit) -> Tunnel:
-        """Open the way to a host behind this one. Raises Unreachable."""
-        try:
-            return self._forward(address, port, limit)
-        except HostError as error:
-            raise Unreachable(error.message, where=error.where) from error
 
     def _forward(self, address: str, port: int, limit: Limit) -> Tunnel:
         try:
@@ -175,14 +142,10 @@ class SshMachine(SessionMachine):
             raise LostConnection(f"no way to {address}:{port}", where=self.host.name) from error
         return Through(channel)
 
-    def close(self) -> None:
-        """Close the connection, and give back the jump that it goes through."""
-        self._close_further()
+    def _close(self) -> None:
         with contextlib.suppress(Exception):
             self._connection.close()
         self._login.close()
-        if self._behind:
-            self._behind.close()
 
 
 def _collect(channel: Any, answer: Answer, limit: Limit) -> None:

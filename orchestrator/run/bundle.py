@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.errors import OrchError
-from orchestrator.files.archive import TRAILER, gathered, member, padding, time_of
+from orchestrator.files.archive import TRAILER, Differs, content, gathered, member, padding, time_of
 from orchestrator.inventory.find import cache_folder
 from orchestrator.run.digests import PRIVATE_KEY, Digests, Unsteady
 from orchestrator.run.walk import Found, Kind, Walk, check_size, leave_out, walk
@@ -24,7 +24,6 @@ MAX_BYTES = 200_000_000
 """More than this is hardly code; `--max-size` allows it."""
 
 _TRIES = 3
-_CHUNK = 1 << 18
 
 
 class Changed(OrchError):
@@ -119,19 +118,10 @@ class Bundle:
         yield TRAILER
 
     def _content(self, entry: Entry) -> Iterator[bytes]:
-        total, left = hashlib.sha256(), entry.size
         try:
-            with open(self.top / entry.path, "rb", buffering=0) as source:
-                while data := source.read(min(_CHUNK, left + 1)):
-                    total.update(data)
-                    left -= len(data)
-                    if left < 0:
-                        raise Changed(entry.path)
-                    yield data
-        except OSError as error:
+            yield from content(self.top / entry.path, entry.size, entry.sha256)
+        except Differs as error:
             raise Changed(entry.path) from error
-        if left or total.hexdigest() != entry.sha256:
-            raise Changed(entry.path)
 
 
 def collect(folder: Path, *, max_bytes: int = MAX_BYTES, cache: Path | None = None) -> Bundle:

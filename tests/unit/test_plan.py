@@ -8,10 +8,10 @@ import pytest
 
 from orchestrator.container.action import BESIDE, CREATE, KEEP, PROVE, REPLACE, START
 from orchestrator.container.by_hand import old_name
+from orchestrator.container.context import read_source
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.plan import Plan
 from orchestrator.container.refusals import check_engine
-from orchestrator.container.source import read_source
 from orchestrator.container.telling import plan_lines
 from orchestrator.errors import Busy, ConfigError, HostError, NotPermitted, Refused
 from orchestrator.facts.docker import Container, Image

@@ -1,0 +1,180 @@
+"""How `train` launches a run on a host, after a deploy or an upload where one is missing, and tells of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.app import App
+from orchestrator.cli.waiting import WAITING
+from orchestrator.errors import Interrupted, OrchError
+
+if TYPE_CHECKING:
+    from orchestrator.hosts.base import Machine
+    from orchestrator.inventory import Host
+    from orchestrator.run.bundle import Bundle
+    from orchestrator.run.launch import Launched, Order
+
+EARLY = 5
+"""Seconds in which a launch that nobody watches stays to see whether the command ends at once."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How the caller wants to see the run."""
+
+    detach: bool
+    wait: bool
+    quiet: bool
+
+    @property
+    def follows(self) -> bool:
+        """Whether the log is shown until the end."""
+        return self.wait or (not self.detach and sys.stdout.isatty())
+
+    @property
+    def watch(self) -> int:
+        """Seconds for which the launch itself looks after the command."""
+        return 0 if self.detach or self.follows else EARLY
+
+
+def shown(app: App, host: Host, order: Order, bundle: Bundle) -> int:
+    """Print what would be launched."""
+    from orchestrator.hosts.masking import masked
+    from orchestrator.run.launch import launch_line, script
+
+    app.say(_code_line(bundle, None))
+    app.say(f"run     {order.spec.run} on {host.name}, in work/{order.spec.sub}".rstrip("/"))
+    click.echo(launch_line(order.spec))
+    if app.verbose:
+        click.echo(masked(script(order, host.name).text))
+    return 0
+
+
+def _code_line(bundle: Bundle, new: bool | None) -> str:
+    from orchestrator.units import how_many, size
+
+    known = "" if new is None else " (new)" if new else " (there already)"
+    return f"code    {how_many(bundle.count, 'file')}, {size(bundle.size)}, bundle {bundle.short}{known}"
+
+
+def launch_on(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) -> int:
+    """Launch a run, tell of it and show what is to be seen. Raises OrchError; returns the exit code."""
+    from orchestrator.run import seen
+    from orchestrator.run.launch import NeedsBundle
+
+    with WAITING.on([host.name]):
+        machine = app.machine(host)
+    new = False
+    try:
+        launched = _launched(app, machine, order)
+    except NeedsBundle:
+        new = True
+        _upload(app, host, order, bundle)
+        launched = _launched(app, machine, order)
+    seen.remember(seen.file(app.environ), order.spec)
+    _tell(app, order, bundle, launched, new, manner)
+    if not manner.quiet:
+        _tell_changes(app, host, launched)
+        _tell_next(app, order, launched, manner)
+    return _see(app, host, order, launched, manner)
+
+
+def _launched(app: App, machine: Machine, order: Order) -> Launched:
+    """Launch, after a deploy where one is missing and wanted."""
+    from orchestrator.container.ready import NoEnvironment
+
+    try:
+        try:
+            return _waited(machine, order)
+        except NoEnvironment:
+            if not _offer_deploy(app, machine.host):
+                raise
+            return _waited(machine, order)
+    except KeyboardInterrupt:
+        where = machine.host.name
+        raise Interrupted(
+            f"run {order.spec.run} may have been started", where=where, hint=f"See: orch ps {where}"
+        ) from None
+
+
+def _waited(machine: Machine, order: Order) -> Launched:
+    from orchestrator.run.launch import launch
+
+    with WAITING.on([machine.host.name]):
+        return launch(machine, order)
+
+
+def _offer_deploy(app: App, host: Host) -> bool:
+    """On a terminal, show the plan of the deploy that is missing; it asks before it does anything."""
+    if not app.interactive():
+        return False
+    from orchestrator.cli.main import cli
+
+    app.say(f"{host.name}: nothing is deployed here yet, so first the deploy:")
+
+    return cli.main(["deploy", "--hosts", host.name], obj=app, standalone_mode=False) in (None, 0)
+
+
+def _upload(app: App, host: Host, order: Order, bundle: Bundle) -> None:
+    from orchestrator.cli.progress import bytes_sent
+    from orchestrator.run.upload import upload
+
+    with bytes_sent(f"{host.name}: sending code", bundle.size) as sent:
+        upload(app.machine(host), order.place, bundle, told=sent)
+
+
+def _tell(app: App, order: Order, bundle: Bundle, launched: Launched, new: bool, manner: Manner) -> None:
+    spec = order.spec
+    if manner.quiet:
+        click.echo(spec.run)
+        return
+    app.say(_code_line(bundle, new))
+    click.echo(f"run     {spec.run} on {launched.host}{_gpus_named(launched.indices)}")
+
+
+def _tell_changes(app: App, host: Host, launched: Launched) -> None:
+    """Say which settings are not those that the run's environment was deployed with."""
+    from orchestrator.container.inputs import read_inputs
+    from orchestrator.container.since import changed, noted, told
+
+    if not launched.settings:
+        return
+    try:
+        names = changed(launched.settings, noted(host, read_inputs(host, app.environ)))
+    except OrchError as error:
+        app.say(f"note: {error}")
+        return
+    if names:
+        app.say(f"note: {told(host, names)}. To have it: orch deploy --hosts {host.name}")
+
+
+def _tell_next(app: App, order: Order, launched: Launched, manner: Manner) -> None:
+    word = order.spec.name or order.spec.run
+    if not manner.wait and not launched.state.get("ended"):
+        app.say(f"next:   orch tail {word}      orch ps      orch stop {word}")
+
+
+def _gpus_named(indices: Sequence[int]) -> str:
+    """Return `, GPU 2` or `, GPUs 0-3,6`; empty where there are none."""
+    from orchestrator.units import ranges
+
+    if not indices:
+        return ""
+    return f", GPU{'s' if len(indices) > 1 else ''} {ranges(indices)}"
+
+
+def _see(app: App, host: Host, order: Order, launched: Launched, manner: Manner) -> int:
+    """Follow the run, or report a command that has ended already."""
+    from orchestrator.cli.runs import find_run
+    from orchestrator.cli.tail import follow_run, report_end
+
+    if manner.follows:
+        return follow_run(app, find_run(app, order.spec.run, [host.name]))
+    if launched.state.get("ended"):
+        return report_end(app, find_run(app, order.spec.run, [host.name], tail=4000))
+    return 0
