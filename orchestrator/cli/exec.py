@@ -48,7 +48,8 @@ def command(
       orch exec --hosts lab --on-host -- uptime
     """
     from orchestrator.cli.many import run_on_all
-    from orchestrator.cli.target import entered, find_target, is_host
+    from orchestrator.cli.target import entered, find_target, host_target, is_host
+    from orchestrator.cli.waiting import WAITING
 
     word, words = _parted(hosts, words)
     chosen = app.changed([word] if word else hosts, exclude) if not word or is_host(app, word) else ()
@@ -56,7 +57,11 @@ def command(
         if stdin or tty:
             raise UsageError(f"-i and -t take one host, not {len(chosen)}", hint="Name one.")
         return run_on_all(app, chosen, words, on_host=on_host)
-    target = find_target(app, word or chosen[0].name, on_host=on_host)
+    if chosen:
+        with WAITING.on([chosen[0].name]):
+            target = host_target(app, chosen[0], on_host=on_host)
+    else:
+        target = find_target(app, word, on_host=on_host)
     return _run(app, target, entered(target, words, stdin=stdin or tty, tty=tty), stdin or tty, tty)
 
 

@@ -29,8 +29,8 @@ def find_place(app: App, text: str) -> Place | None:
 
     A relative path is in the account's home, or in the run's `work/`.
     """
-    from orchestrator.cli.runs import find_run, only_worker
-    from orchestrator.cli.target import is_host
+    from orchestrator.cli.runs import FoundRun, only_worker
+    from orchestrator.cli.target import find_run_or_host, is_host
 
     word, colon, path = text.partition(":")
     if not colon or not word or "/" in word:
@@ -39,10 +39,17 @@ def find_place(app: App, text: str) -> Place | None:
         hosts = app.changed([word])
         if len(hosts) != 1:
             raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
-        home = path.startswith(("/", "~/")) or path == "~"
-        return Place(_reached(app, hosts[0]), path if home else posixpath.join("~", path))
-    worker = only_worker(find_run(app, word))
+        return _in_home(app, hosts[0], path)
+    found = find_run_or_host(app, word)
+    if not isinstance(found, FoundRun):
+        return _in_home(app, found, path)
+    worker = only_worker(found)
     return Place(_reached(app, worker.host), posixpath.join(worker.record.directory, "work", path))
+
+
+def _in_home(app: App, host: Host, path: str) -> Place:
+    whole = path.startswith(("/", "~/")) or path == "~"
+    return Place(_reached(app, host), path if whole else posixpath.join("~", path))
 
 
 def _reached(app: App, host: Host) -> Machine:

@@ -68,14 +68,33 @@ def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
             raise UsageError(f"{word} is {len(hosts)} hosts", hint="Name one.")
         with WAITING.on([hosts[0].name]):
             return host_target(app, hosts[0], on_host=on_host)
-    return _run(app, word, on_host)
+    found = find_run_or_host(app, word)
+    if isinstance(found, FoundRun):
+        return _run(app, found, on_host)
+    with WAITING.on([found.name]):
+        return host_target(app, found, on_host=on_host)
+
+
+def find_run_or_host(app: App, word: str) -> FoundRun | Host:
+    """Find the run that a word means; where there is none, the host of that name in ~/.ssh/config."""
+    from orchestrator.hosts.ssh_config import is_named
+
+    try:
+        return find_run(app, word)
+    except UsageError:
+        if not is_named(word):
+            raise
+    return app.changed([word])[0]
 
 
 def is_host(app: App, word: str) -> bool:
-    """Tell whether a word means hosts of the inventory; without one, what is no run's id."""
+    """Tell whether a word means hosts of the inventory; without one, what is no run's id.
+
+    `ana@gpu09` can't be the name of a run.
+    """
     if any(word == h.name for h in app.inventory.hosts) or word in app.inventory.groups:
         return True
-    if word == "all" or any(mark in word for mark in ("*", "?", "[", ",", "..")):
+    if word == "all" or any(mark in word for mark in ("*", "?", "[", ",", "..", "@")):
         return True
     return not app.inventory.hosts and not word[:8].isdigit()
 
@@ -91,8 +110,7 @@ def host_target(app: App, host: Host, *, on_host: bool) -> Target:
     return Target(host, machine, environment_for(machine, identity_of(host, app.cwd), ready=True))
 
 
-def _run(app: App, word: str, on_host: bool) -> Target:
-    found = find_run(app, word)
+def _run(app: App, found: FoundRun, on_host: bool) -> Target:
     worker = only_worker(found)
     with WAITING.on([worker.host.name]):
         return _run_target(app, found, worker, on_host)

@@ -108,6 +108,11 @@ def resolve(
     return route(name, values, user=user, port=port)
 
 
+def is_named(name: str) -> bool:
+    """Tell whether the user's ssh_config gives this name an address of its own."""
+    return resolve(name).address != name
+
+
 def _ask_ssh(program: str, name: str, user: str | None, port: int | None, args: Sequence[str]) -> str:
     words = [program, "-G", *own_config(args), *args]
     words += ["-l", user] if user else []

@@ -14,6 +14,7 @@ import pytest
 from orchestrator.errors import LostConnection, NotPermitted, Unreachable
 from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
+from orchestrator.inventory import Host
 from tests.cli.calling import call
 from tests.cli.test_streams import alive, environment
 
@@ -115,3 +116,42 @@ def test_what_ends_orch_ends_it_on_all_hosts(tmp_path: Path, number: signal.Sign
     pids = [path.suffix[1:] for path in tmp_path.glob("pid.*")]
     assert len(pids) == 3
     assert not [pid for pid in pids if alive(pid)]
+
+
+@pytest.fixture
+def bench(project: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A host of ~/.ssh/config that no inventory has."""
+    monkeypatch.setenv("HOME", str(project))
+    (project / ".ssh").mkdir()
+    (project / ".ssh" / "config").write_text("Host bench\n  HostName 192.0.2.1\n")
+    return "bench"
+
+
+def without_runs(machine: FakeMachine) -> None:
+    machine.answer_facts(runs="")
+    machine.answer(re.compile("uptime"), Result(0, b"", b""))
+
+
+@pytest.mark.parametrize("words", [["bench"], ["--hosts", "bench"], ["--hosts", "other"], ["ana@other"]])
+def test_a_host_that_only_ssh_knows(project: Path, bench: str, words: list[str]) -> None:
+    said = call(project, "exec", "--on-host", *words, "--", "uptime", prepare=without_runs)
+    assert str(said.machines[words[-1]].streamed[0]).endswith(" uptime")
+
+
+def test_what_neither_hosts_nor_runs_nor_ssh_know_is_no_run(project: Path, bench: str) -> None:
+    said = call(project, "exec", "--on-host", "nightly", "--", "uptime", prepare=without_runs)
+    assert said.err.startswith("orch: no run 'nightly' on ")
+
+
+def test_a_file_of_a_host_that_only_ssh_knows(project: Path, bench: str) -> None:
+    from orchestrator.cli.app import App
+    from orchestrator.cli.places import find_place
+
+    def connect(host: Host) -> FakeMachine:
+        machine = FakeMachine(host)
+        without_runs(machine)
+        return machine
+
+    place = find_place(App(connect=connect, environ={"HOME": str(project)}, cwd=project), "bench:data")
+    assert place
+    assert (place.machine.host.name, place.path) == ("bench", "~/data")
