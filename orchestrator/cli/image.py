@@ -12,7 +12,7 @@ from orchestrator.cli.app import App, host_arguments, pass_app
 from orchestrator.cli.listing import print_json
 
 if TYPE_CHECKING:
-    from orchestrator.container.images import Images, OwnImage
+    from orchestrator.container.image.images import Images, OwnImage
     from orchestrator.hosts.base import Machine
     from orchestrator.hosts.fleet import Outcome
     from orchestrator.inventory import Host
@@ -63,7 +63,7 @@ def prune(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool)
       orch image prune gpu01
     """
     from orchestrator.cli.asking import ask
-    from orchestrator.container.images import remove
+    from orchestrator.container.image.images import remove
 
     outcomes = _survey(app, app.changed(hosts, exclude))
     todo = {o.host.name: found for o in outcomes if o.value and (found := _removable(o))}
@@ -88,7 +88,7 @@ def prune(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool)
 
 def _survey(app: App, hosts: Sequence[Host]) -> list[Outcome[Images]]:
     from orchestrator.container.identity import identity_of
-    from orchestrator.container.images import survey_images
+    from orchestrator.container.image.images import survey_images
 
     return app.each(hosts, lambda machine: survey_images(machine, identity_of(machine.host, app.cwd)))
 
@@ -147,7 +147,7 @@ def _age(created: float | None) -> str:
 
 
 def _tell_plan(app: App, host: str, images: Images, gone: Sequence[OwnImage]) -> None:
-    from orchestrator.container.images import freed
+    from orchestrator.container.image.images import freed
     from orchestrator.units import size
 
     if not gone:
@@ -165,7 +165,7 @@ def _plan(gone: Sequence[OwnImage]) -> Iterator[str]:
 
 
 def _tell_done(app: App, host: str, images: Images, gone: Sequence[OwnImage], kept: Sequence[str]) -> None:
-    from orchestrator.container.images import freed
+    from orchestrator.container.image.images import freed
     from orchestrator.units import how_many, size
 
     for line in kept:

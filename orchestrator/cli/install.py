@@ -32,23 +32,21 @@ class Place:
     line: str = ""
 
 
-def script(shell: str) -> str:
+def script(shell: str, program: click.Command) -> str:
     """Return what a shell has to read."""
     from click.shell_completion import ShellComplete, get_completion_class
-
-    from orchestrator.cli.main import cli
 
     made = get_completion_class(shell)
     assert made
     # Not by made.source(): it calls another bash to ask for its version.
-    text = ShellComplete.source(made(cli, {}, "orch", VARIABLE))
+    text = ShellComplete.source(made(program, {}, "orch", VARIABLE))
     return {"bash": _OLD_BASH, "zsh": _ZSH_READY}.get(shell, "") + text
 
 
-def install(shell: str, environ: Mapping[str, str]) -> list[str]:
+def install(shell: str, environ: Mapping[str, str], program: click.Command) -> list[str]:
     """Put the script in its place; return what was done, in lines. Doing it again changes nothing."""
     place = place_of(shell, environ)
-    told = [f"{_written(place.script, script(shell))} {place.script}"]
+    told = [f"{_written(place.script, script(shell, program))} {place.script}"]
     if place.startup:
         told.append(_line_in(place.startup, place.line))
     return told
@@ -144,7 +142,7 @@ def take_install(ctx: click.Context, _parameter: click.Parameter, value: str | N
     """`--install-completion`: install it and end."""
     if value and not ctx.resilient_parsing:
         shell = shell_of(value, os.environ)
-        for line in install(shell, os.environ):
+        for line in install(shell, os.environ, ctx.command):
             click.echo(line)
         click.echo(f"It works in every new {shell}.", err=True)
         ctx.exit()
@@ -153,5 +151,5 @@ def take_install(ctx: click.Context, _parameter: click.Parameter, value: str | N
 def take_show(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     """`--show-completion`: print the script and end."""
     if value and not ctx.resilient_parsing:
-        click.echo(script(shell_of(value, os.environ)), nl=False)
+        click.echo(script(shell_of(value, os.environ), ctx.command), nl=False)
         ctx.exit()

@@ -15,7 +15,7 @@ from orchestrator.cli.app import App
 from orchestrator.cli.waiting import WAITING, can_redraw
 
 if TYPE_CHECKING:
-    from orchestrator.container.steps import Steps
+    from orchestrator.container.image.steps import Steps
 
 EVERY = 0.25
 """Seconds between two drawings of the live lines."""
@@ -45,7 +45,7 @@ class Stages:
 
     def teller(self, host: str) -> Callable[[str], None]:
         """Return what takes one host's lines: a stage, or after a blank what the engine says."""
-        from orchestrator.container.steps import Steps
+        from orchestrator.container.image.steps import Steps
 
         now = self._hosts.setdefault(host, _Host())
 

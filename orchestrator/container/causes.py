@@ -6,13 +6,10 @@ import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from orchestrator.container.plan import Plan
 from orchestrator.errors import Busy, ConfigError, HostError, OrchError
 from orchestrator.inventory import Host
-
-if TYPE_CHECKING:
-    from orchestrator.container.plan import Plan
 
 
 @dataclass(frozen=True)

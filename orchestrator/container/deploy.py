@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from orchestrator.container.build import Told
 from orchestrator.container.engine import Environment
+from orchestrator.container.image.build import Told
 from orchestrator.container.proof import Seen
 from orchestrator.errors import Busy
 from orchestrator.facts.place import LiveRun

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.container.source import Source
+from orchestrator.container.image.source import Source
 
 
 @dataclass(frozen=True)

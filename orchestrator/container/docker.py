@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from orchestrator import __version__
 from orchestrator.container.action import KEEP, REPLACE
-from orchestrator.container.build import Built, Told, build, build_base, look_at, pull
-from orchestrator.container.context import read_source
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, changed_meanwhile, utc_now
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, caller
-from orchestrator.container.image import images_to_look_for, recipe_for
+from orchestrator.container.image.build import Built, Told, build, build_base, look_at, pull
+from orchestrator.container.image.context import read_source
+from orchestrator.container.image.pins import Pins
+from orchestrator.container.image.recipe import images_to_look_for, recipe_for
 from orchestrator.container.inputs import Inputs, read_inputs
-from orchestrator.container.pins import Pins
-from orchestrator.container.plan import Plan, make_plan
+from orchestrator.container.plan import Plan
+from orchestrator.container.planning import make_plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.container.source import Source
+from orchestrator.container.image.source import Source
 from orchestrator.errors import ConfigError
 from orchestrator.hosts.masking import hide_environment
 from orchestrator.inventory import Host

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from orchestrator.container.action import BESIDE, REPLACE
 from orchestrator.container.engine import Environment
 from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import Identity
-from orchestrator.container.image import index_has_password
-from orchestrator.container.source import IGNORE, Source
+from orchestrator.container.image.recipe import index_has_password
+from orchestrator.container.image.source import IGNORE, Source
+from orchestrator.container.plan import Plan
 from orchestrator.container.spec import ContainerSpec, Facts
 from orchestrator.inventory import Host
-
-if TYPE_CHECKING:
-    from orchestrator.container.plan import Plan
 
 
 def notes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from orchestrator.container.apptainer_image import image_values
+from orchestrator.container.direct.apptainer_image import image_values
 from orchestrator.facts.engines import ENGINES, EnginesReport
 from orchestrator.facts.question import ask
 from orchestrator.hosts.base import Machine

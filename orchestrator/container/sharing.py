@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from orchestrator.container.deploy import Deploy
 from orchestrator.container.docker import DockerDeploy
-from orchestrator.container.pins import Pins
+from orchestrator.container.image.pins import Pins
 
 
 def share_packages(deploys: Sequence[Deploy]) -> tuple[list[Deploy], list[DockerDeploy]]:

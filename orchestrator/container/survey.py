@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from orchestrator.container.apptainer import survey_apptainer
 from orchestrator.container.deploy import Deploy
+from orchestrator.container.direct.apptainer import survey_apptainer
+from orchestrator.container.direct.own import survey_own
+from orchestrator.container.direct.venv import survey_venv
 from orchestrator.container.docker import survey_docker
 from orchestrator.container.identity import Identity, identity_of
-from orchestrator.container.own import survey_own
 from orchestrator.container.settle import settle
-from orchestrator.container.venv import survey_venv
 from orchestrator.hosts.base import Machine
 
 

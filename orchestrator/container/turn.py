@@ -7,8 +7,8 @@ import secrets
 import threading
 from collections.abc import Iterator
 
-from orchestrator.container.build import Told
 from orchestrator.container.identity import caller
+from orchestrator.container.image.build import Told
 from orchestrator.errors import Busy, HostError, LostConnection
 from orchestrator.hosts.base import Machine, Stream
 from orchestrator.hosts.command import Script

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from orchestrator.container.context import read_source
+from orchestrator.container.direct.known import extra_python, own_values
 from orchestrator.container.identity import Identity
-from orchestrator.container.image import full_name, images_to_look_for
+from orchestrator.container.image.context import read_source
+from orchestrator.container.image.recipe import full_name, images_to_look_for
 from orchestrator.container.inputs import Inputs, read_inputs
-from orchestrator.container.known import extra_python, own_values
 from orchestrator.container.settle import settle
 from orchestrator.container.since import noted
 from orchestrator.container.spec import base_image

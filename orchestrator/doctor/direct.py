@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.container.apptainer_image import HOW_TO_HAVE, is_path
+from orchestrator.container.direct.apptainer_image import HOW_TO_HAVE, is_path
+from orchestrator.container.direct.known import check_activation
+from orchestrator.container.direct.own import check_python
 from orchestrator.container.engine import Environment
-from orchestrator.container.known import check_activation
-from orchestrator.container.own import check_python
 from orchestrator.doctor import python
 from orchestrator.doctor.check import Check, Examined, fail, ok, warn
 from orchestrator.errors import OrchError

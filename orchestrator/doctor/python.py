@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.container.venv_spec import choose
+from orchestrator.container.direct.venv_spec import choose
 from orchestrator.doctor.check import Check, Examined, fail, ok, version
 from orchestrator.errors import OrchError
 from orchestrator.units import dotted

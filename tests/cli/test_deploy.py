@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from orchestrator.container.engine import Environment
-from orchestrator.container.image import recipe
+from orchestrator.container.image.recipe import recipe
 from orchestrator.container.inputs import Inputs
 from orchestrator.errors import LostConnection, Unreachable
 from orchestrator.hosts.base import Result

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.container.images import freed, own_images
+from orchestrator.container.image.images import freed, own_images
 from orchestrator.facts.images import parse
 from orchestrator.facts.question import Section
 from orchestrator.hosts.fake import FakeMachine, text_of

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.container.identity import Identity, Person, Project
-from orchestrator.container.image import Recipe, recipe_for
+from orchestrator.container.image.recipe import Recipe, recipe_for
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import Plan, make_plan
+from orchestrator.container.plan import Plan
+from orchestrator.container.planning import make_plan
 from orchestrator.container.spec import ContainerSpec, Facts, container_spec
 from orchestrator.facts.docker import Container, DockerReport
 from orchestrator.facts.gpu import Gpu, GpuReport

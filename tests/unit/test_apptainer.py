@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.container.apptainer import ApptainerDeploy, survey_apptainer
-from orchestrator.container.apptainer_image import image_of
 from orchestrator.container.causes import explain_failure
+from orchestrator.container.direct.apptainer import ApptainerDeploy, survey_apptainer
+from orchestrator.container.direct.apptainer_image import image_of
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.inventory import Host, Volume

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.container.dockerfile import failure, instructions
-from orchestrator.container.steps import Steps
+from orchestrator.container.image.dockerfile import failure, instructions
+from orchestrator.container.image.steps import Steps
 
 TEXT = """\
 # escape=\\

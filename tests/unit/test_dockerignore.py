@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.container.context import read_source
-from orchestrator.container.dockerignore import rules
+from orchestrator.container.image.context import read_source
+from orchestrator.container.image.dockerignore import rules
 from orchestrator.inventory import Host, Settings
 
 from .docker_client import DOCKER, Client, client

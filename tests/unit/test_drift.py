@@ -12,14 +12,14 @@ import pytest
 from orchestrator.container.action import BESIDE, CREATE, KEEP, REPLACE, UNPAUSE
 from orchestrator.container.by_hand import old_name
 from orchestrator.container.difference import differences
+from orchestrator.container.direct.venv_spec import VenvSpec, venv_spec
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, Person, Project
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.plan import make_plan
+from orchestrator.container.planning import make_plan
 from orchestrator.container.since import AT_ONCE, DEPLOYED, changed, noted, told
 from orchestrator.container.spec import ContainerSpec, Facts
 from orchestrator.container.telling import plan_lines
-from orchestrator.container.venv_spec import VenvSpec, venv_spec
 from orchestrator.facts.docker import Container, Image
 from orchestrator.facts.place import LiveRun
 from orchestrator.facts.system import Python

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.container.build import exports
-from orchestrator.container.image import build_values, full_name, recipe
+from orchestrator.container.image.build import exports
+from orchestrator.container.image.recipe import build_values, full_name, recipe
 from orchestrator.container.inputs import Inputs
 from orchestrator.hosts.command import Secret
 from orchestrator.inventory import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.container.known import check_activation
+from orchestrator.container.direct.known import check_activation
 from orchestrator.errors import ConfigError
 from orchestrator.facts.own import OWN, OwnReport
 from orchestrator.facts.system import SYSTEM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from orchestrator.container.pins import Pins
+from orchestrator.container.image.pins import Pins
 
 
 def never() -> None:

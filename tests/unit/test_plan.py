@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.container.action import BESIDE, CREATE, KEEP, PROVE, REPLACE, START
 from orchestrator.container.by_hand import old_name
-from orchestrator.container.context import read_source
+from orchestrator.container.image.context import read_source
 from orchestrator.container.inputs import Inputs
 from orchestrator.container.plan import Plan
 from orchestrator.container.refusals import check_engine

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.container.context import read_source
-from orchestrator.container.source import Source
+from orchestrator.container.image.context import read_source
+from orchestrator.container.image.source import Source
 from orchestrator.errors import ConfigError, OrchError
 
 from .deploys import IDENTITY, host

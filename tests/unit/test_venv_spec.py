@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from orchestrator.container.difference import differences
+from orchestrator.container.direct.venv_spec import choose, constraints, span, venv_spec
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.venv_spec import choose, constraints, span, venv_spec
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.facts.system import Python, SystemReport
 

@@ -13,10 +13,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.container.apptainer_image import HOW_TO_HAVE, PROGRAM, image_of, image_values, is_path
-from orchestrator.container.direct import DirectDeploy
+from orchestrator.container.direct.apptainer_image import (
+    HOW_TO_HAVE,
+    PROGRAM,
+    image_of,
+    image_values,
+    is_path,
+)
+from orchestrator.container.direct.base import DirectDeploy
+from orchestrator.container.direct.known import Known, look
 from orchestrator.container.identity import Identity
-from orchestrator.container.known import Known, look
 from orchestrator.container.proof import Seen
 from orchestrator.container.refusals import check_volumes
 from orchestrator.container.spec import volumes_of

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from orchestrator.container.build_log import keep_log
 from orchestrator.container.causes import explain_failure
-from orchestrator.container.dockerfile import failure
 from orchestrator.container.identity import Identity
-from orchestrator.container.image import PACKAGES, full_name, named_base
+from orchestrator.container.image.build_log import keep_log
+from orchestrator.container.image.dockerfile import failure
+from orchestrator.container.image.recipe import PACKAGES, full_name, named_base
+from orchestrator.container.image.source import Source
 from orchestrator.container.plan import Plan
 from orchestrator.container.run_command import keeping
-from orchestrator.container.source import Source
 from orchestrator.errors import ConfigError, LostConnection, OrchError
 from orchestrator.hosts.base import Machine, Stream
 from orchestrator.hosts.command import Command, Script, Secret, quote

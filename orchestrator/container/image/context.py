@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from orchestrator.container.dockerfile import wrong_start
-from orchestrator.container.dockerignore import Rules, rules
-from orchestrator.container.source import IGNORE, Entry, Source
+from orchestrator.container.image.dockerfile import wrong_start
+from orchestrator.container.image.dockerignore import Rules, rules
+from orchestrator.container.image.source import IGNORE, Entry, Source
 from orchestrator.errors import ConfigError
 from orchestrator.inventory import Host
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.container.direct import DirectDeploy
+from orchestrator.container.direct.base import DirectDeploy
+from orchestrator.container.direct.known import look
+from orchestrator.container.direct.venv_spec import VenvSpec, venv_spec
 from orchestrator.container.ground import VENV_NO_EXEC
 from orchestrator.container.identity import Identity
-from orchestrator.container.known import look
 from orchestrator.container.telling import plan_line
-from orchestrator.container.venv_spec import VenvSpec, venv_spec
 from orchestrator.errors import ConfigError
 from orchestrator.hosts.base import Machine
 from orchestrator.units import dotted, how_many

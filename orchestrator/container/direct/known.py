@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.container.apptainer_image import image_values
 from orchestrator.container.deploy import LOOK_DEADLINE
+from orchestrator.container.direct.apptainer_image import image_values
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs, read_inputs

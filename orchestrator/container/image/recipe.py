@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from orchestrator.container.identity import Identity
+from orchestrator.container.image.source import Source
 from orchestrator.container.inputs import Inputs
-from orchestrator.container.source import Source
 from orchestrator.container.spec import base_image, tensorflow_image
 from orchestrator.facts.gpu import GpuReport
 from orchestrator.hosts.command import Secret

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.container.direct import DirectDeploy
+from orchestrator.container.direct.base import DirectDeploy
+from orchestrator.container.direct.known import Known, look
 from orchestrator.container.identity import Identity
-from orchestrator.container.known import Known, look
 from orchestrator.container.telling import plan_line
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.facts.own import OwnReport

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orchestrator import __version__
-from orchestrator.container.build import Told, exports, follow
 from orchestrator.container.deploy import Ready, changed_meanwhile, utc_now
 from orchestrator.container.difference import differences
+from orchestrator.container.direct.known import Known
 from orchestrator.container.engine import Environment
 from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import caller
-from orchestrator.container.image import build_values
-from orchestrator.container.known import Known
+from orchestrator.container.image.build import Told, exports, follow
+from orchestrator.container.image.recipe import build_values
 from orchestrator.container.notes import passed_over
 from orchestrator.container.proof import Seen, check, look
 from orchestrator.container.since import noted

@@ -1,0 +1,1 @@
+"""Deploys without a daemon: a venv, an account's own environment, apptainer."""
