@@ -9,12 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from orchestrator.inventory.beside import missed
 from orchestrator.inventory.grammar import ALL, UNGROUPED, Book, Value, Variables, read
 from orchestrator.inventory.host import Host, Settings
 from orchestrator.inventory.nearest import nearest
-from orchestrator.inventory.own_names import claim, holders
+from orchestrator.inventory.own_names import PREFIX, claim, holders
 from orchestrator.inventory.settings import CONNECTION, SETTINGS, check_key, convert, slip
-from orchestrator.inventory.source import Place, shown
+from orchestrator.inventory.source import Place
 from orchestrator.inventory.tree import Tree
 
 _UNREAD = {
@@ -147,17 +148,23 @@ def _typed(said: Variables, fields: Mapping[str, str]) -> tuple[dict[str, Any], 
 
 
 def _unread(book: Book, files: Iterable[Path]) -> Iterable[str]:
-    """Name, in one line, those of Ansible's means that orch does not have."""
-    folders = dict.fromkeys(path.parent / name for path in files for name in ("group_vars", "host_vars"))
-    found = {f"{shown(folder)}/": "orch reads inventory files only" for folder in folders if folder.is_dir()}
+    """Name, in a line each, variables that orch misses beside the files, and means that it does not have."""
+    beside = missed(files, {*CONNECTION, *(PREFIX + key for key in SETTINGS)})
+    if beside:
+        yield (
+            f"not used: {beside}: orch reads inventory files only. Write what it needs into hosts.ini, "
+            "or into ~/.ssh/config"
+        )
+    found: dict[str, tuple[str, Value]] = {}
     for variables in holders(book):
         for key, value in variables.items():
             known = "ansible_become" if key.startswith("ansible_become") else key
-            if known in _UNREAD and not any(name.startswith(f"{known} ") for name in found):
-                found[f"{known} ({value.place})"] = _UNREAD[known]
+            if known in _UNREAD:
+                found.setdefault(known, (key, value))
     if found:
-        reasons = "; ".join(dict.fromkeys(found.values()))
-        yield f"not used of this inventory: {', '.join(found)}: {reasons}"
+        names = ", ".join(f"{key} ({value.place})" for key, value in found.values())
+        reasons = "; ".join(dict.fromkeys(_UNREAD[known] for known in found))
+        yield f"not used of this inventory: {names}: {reasons}"
 
 
 def _one_machine(hosts: Iterable[Host]) -> Iterable[str]:

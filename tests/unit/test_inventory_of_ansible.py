@@ -55,7 +55,7 @@ def desk(tmp_path, monkeypatch):
 def project(desk):
     """The folders of an Ansible project around its inventory."""
     for name in ("group_vars/all.yml", "host_vars/gpu03.lab.example.yml", "roles/docker/tasks/main.yml"):
-        desk.write("---\nk: v\n", f"inventories/{name}")
+        desk.write("---\nansible_user: ana\n", f"inventories/{name}")
     return desk
 
 
@@ -79,8 +79,10 @@ def test_it_serves_and_what_is_not_used_of_it_is_said_in_a_line_each(project):
     assert inventory.warnings == (
         f"{at}:21: env = production is taken for your own variable: orch's is NAME=VALUE by comma. "
         "A line orch_env = (empty, or with orch's) says so for good",
-        f"not used of this inventory: inventories/group_vars/, inventories/host_vars/, "
-        f"ansible_become ({at}:8), ansible_password ({at}:27): orch reads inventory files only; "
+        "not used: ansible_user (inventories/group_vars/all.yml:2), "
+        "ansible_user (inventories/host_vars/gpu03.lab.example.yml:2): orch reads inventory files only. "
+        "Write what it needs into hosts.ini, or into ~/.ssh/config",
+        f"not used of this inventory: ansible_become ({at}:8), ansible_password ({at}:27): "
         "orch never becomes another user; orch logs in by keys",
     )
 

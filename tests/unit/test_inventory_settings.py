@@ -253,17 +253,61 @@ def test_a_teams_own_variable_is_passed_over(desk, key):
 
 
 def test_what_orch_does_without_is_said_once_and_no_password_is_shown(desk):
-    (desk.folder / "group_vars").mkdir()
-    (desk.folder / "host_vars").mkdir()
     inventory = desk.read(
         "a ansible_password=hunter2\nb ansible_password=hunter3\n"
         "[all:vars]\nansible_become=yes\nansible_become_user=root\nansible_ssh_pass=hunter4\n"
     )
     assert inventory.warnings == (
-        "not used of this inventory: group_vars/, host_vars/, ansible_become (hosts.ini:4), "
-        "ansible_ssh_pass (hosts.ini:6), ansible_password (hosts.ini:1): orch reads inventory files only; "
+        "not used of this inventory: ansible_become (hosts.ini:4), "
+        "ansible_ssh_pass (hosts.ini:6), ansible_password (hosts.ini:1): "
         "orch never becomes another user; orch logs in by keys",
     )
+
+
+def test_the_variable_is_named_that_stands_in_the_line(desk):
+    (warning,) = desk.read("a\n[all:vars]\nansible_become_password={{ x }}\n").warnings
+    assert warning.startswith("not used of this inventory: ansible_become_password (hosts.ini:3): ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("group_vars/all.yml", "---\nansible_user: ana\n"),
+        ("group_vars/lab/login.yaml", "# who\nansible_user : ana\n"),
+        ("host_vars/a", '\n"ansible_user": ana\n'),
+        ("host_vars/a.json", '{\n  "ansible_user": "ana"}\n'),
+        ("group_vars/all.yml", "---\norch_env: A=1\n"),
+    ],
+)
+def test_what_orch_misses_beside_the_file_is_said_with_its_line(desk, name, text):
+    desk.write(text, name)
+    (warning,) = desk.read("a\n").warnings
+    key = "orch_env" if "orch" in text else "ansible_user"
+    assert warning == (
+        f"not used: {key} ({name}:2): orch reads inventory files only. Write what it needs into hosts.ini, "
+        "or into ~/.ssh/config"
+    )
+
+
+def test_of_many_that_it_misses_the_first_are_named(desk):
+    for number in range(5):
+        desk.write("ansible_host: 10.0.0.1\n", f"host_vars/gpu{number}.yml")
+    (warning,) = desk.read("a\n").warnings
+    assert "ansible_host (host_vars/gpu2.yml:1) and 2 more: " in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env: production\nntp_server: x\n",
+        "users:\n  ansible_user: x\n",
+        "# ansible_user: x\n",
+        "$ANSIBLE_VAULT;1.1;AES256\n6162\n",
+    ],
+)
+def test_no_word_is_lost_on_what_a_team_keeps_beside_the_file_for_itself(desk, text):
+    desk.write(text, "group_vars/all.yml")
+    assert desk.read("a\n").warnings == ()
 
 
 def test_two_names_for_one_machine_are_said(desk):
