@@ -23,6 +23,15 @@ class Cause:
     theirs: bool = False  # holds for the build of a team's own Dockerfile too
 
 
+GPUS_BY_CDI = (
+    "Install nvidia-container-toolkit, then as root there: nvidia-ctk cdi generate "
+    "--output=/etc/cdi/nvidia.yaml"
+)
+GPUS_BY_RUNTIME = (
+    "Install nvidia-container-toolkit, then: nvidia-ctk runtime configure; systemctl restart docker"
+)
+"""How containers get at GPUs: podman's, and Docker's."""
+
 CAUSES = (
     Cause(
         r"manifest (for \S+ )?(not found|unknown)|manifest unknown|repository does not exist|"
@@ -42,15 +51,13 @@ CAUSES = (
     Cause(
         r"unresolvable CDI devices|stat nvidia\.com/gpu|error parsing device \"?nvidia\.com",
         "the host's engine knows no GPUs to give to containers",
-        "Install nvidia-container-toolkit, then as root there: nvidia-ctk cdi generate "
-        "--output=/etc/cdi/nvidia.yaml (or gpus = none).",
+        f"{GPUS_BY_CDI} (or gpus = none).",
     ),
     Cause(
         r"could not select device driver|unknown or invalid runtime name: nvidia|unknown flag: --gpus|"
         r"nvidia-container-(cli|runtime\S*)\W+(executable file )?not found|CDI device injection failed",
         "Docker can't give GPUs to containers here",
-        "Install nvidia-container-toolkit, then: nvidia-ctk runtime configure; systemctl restart docker "
-        "(or gpus = none).",
+        f"{GPUS_BY_RUNTIME} (or gpus = none).",
     ),
     Cause(
         r"unsatisfied condition: (cuda|driver|brand)",

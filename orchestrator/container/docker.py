@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from orchestrator import __version__
 from orchestrator.container.action import KEEP, REPLACE
-from orchestrator.container.deploy import LOOK_DEADLINE, Ready, changed_meanwhile, utc_now
+from orchestrator.container.deploy import LOOK_DEADLINE, Ready, changed_meanwhile, common_values, stamp
 from orchestrator.container.engine import Environment
-from orchestrator.container.identity import Identity, caller
+from orchestrator.container.identity import Identity
 from orchestrator.container.image.build import Built, Told, build, build_base, look_at, pull
 from orchestrator.container.image.context import read_source
 from orchestrator.container.image.pins import Pins
@@ -33,7 +32,7 @@ from orchestrator.facts.place import PLACE, LiveRun
 from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Command, on_host
+from orchestrator.hosts.command import Command
 from orchestrator.inventory import Host
 from orchestrator.units import size
 
@@ -180,7 +179,7 @@ class DockerDeploy:
         return seen
 
     def _environment(self, built: Built, started: Started, seen: Seen) -> Environment:
-        plan, spec, identity = self.plan, self.plan.spec, self.identity
+        plan, spec = self.plan, self.plan.spec
         return Environment(
             engine=spec.engine,
             command=self.engine,
@@ -209,13 +208,8 @@ class DockerDeploy:
             port=plan.port,
             host_keys=(started.host_key,),
             network=spec.network,
-            person=identity.person.name,
-            project=identity.project.name,
-            folder=identity.folder,
             spec=spec.digest,
-            deployed=utc_now(),
-            by=caller(),
-            orch=__version__,
+            **stamp(self.identity),
         )
 
 
@@ -247,12 +241,9 @@ def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
     """Ask all that a plan needs to know of a host, in one exec."""
     host = machine.host
     values = {
-        "root": host.settings.root,
-        "engine": host.settings.engine,
+        **common_values(host, identity.place(host)),
         "docker": host.settings.container_command,
         "images": images_to_look_for(host, identity, inputs),
-        "place": on_host(identity.place(host)).text,
-        "volumes": [(v.source, on_host(v.source).text) for v in host.settings.volumes],
     }
     answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values, deadline=LOOK_DEADLINE)
     return Facts(answers.of(SYSTEM), answers.of(GPUS), answers.of(DOCKER), answers.of(PLACE))

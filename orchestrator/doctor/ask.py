@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from orchestrator.container.deploy import common_values
 from orchestrator.container.direct.known import extra_python, own_values
 from orchestrator.container.identity import Identity
 from orchestrator.container.image.context import read_source
@@ -25,7 +26,6 @@ from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM
 from orchestrator.facts.tag import TAG
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import on_host
 from orchestrator.inventory import Host
 
 
@@ -37,12 +37,9 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
     engine = settings.container_command
     inputs, unread = _inputs(host, environ)
     values = {
-        "root": settings.root,
-        "engine": settings.engine,
+        **common_values(host, place),
         "docker": engine,
         "images": images_to_look_for(host, identity, inputs),
-        "place": on_host(place).text,
-        "volumes": [(v.source, on_host(v.source).text) for v in settings.volumes],
         "host": host.name,
         "container": identity.container if identity else "",
         "extra_python": extra_python(host),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from orchestrator.container.causes import GPUS_BY_CDI, GPUS_BY_RUNTIME
 from orchestrator.doctor.check import Check, Examined, fail, ok, skip, version, warn
 
 _TENSORFLOW = re.compile(r"(?:.*/)?tensorflow/tensorflow:(\d+)\.(\d+)")
@@ -106,8 +107,7 @@ def _toolkit(seen: Examined) -> Check:
         return fail(
             "toolkit",
             "podman knows no GPUs to give to containers",
-            "Install nvidia-container-toolkit, then as root there: nvidia-ctk cdi generate "
-            "--output=/etc/cdi/nvidia.yaml.",
+            f"{GPUS_BY_CDI}.",
         )
     if seen.docker.kind == "podman":
         return ok("toolkit", f"containers can have the GPUs by {seen.docker.cdi[0]}")
@@ -116,5 +116,5 @@ def _toolkit(seen: Examined) -> Check:
     return fail(
         "toolkit",
         "Docker can't give GPUs to containers",
-        "Install nvidia-container-toolkit, then: nvidia-ctk runtime configure; systemctl restart docker.",
+        f"{GPUS_BY_RUNTIME}.",
     )

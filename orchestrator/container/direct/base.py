@@ -12,13 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from orchestrator import __version__
-from orchestrator.container.deploy import Ready, changed_meanwhile, utc_now
+from orchestrator.container.deploy import Ready, changed_meanwhile, stamp
 from orchestrator.container.difference import differences
 from orchestrator.container.direct.known import Known
 from orchestrator.container.engine import Environment
 from orchestrator.container.ground import ground_notes, room_notes
-from orchestrator.container.identity import caller
 from orchestrator.container.image.build import Told, exports, follow
 from orchestrator.container.image.recipe import build_values
 from orchestrator.container.notes import passed_over
@@ -259,7 +257,7 @@ class DirectDeploy(ABC):
         return self._path("workspace")
 
     def _environment(self, seen: Seen) -> Environment:
-        identity, chosen = self.known.identity, self.known.chosen
+        chosen = self.known.chosen
         fields: dict[str, Any] = {
             "engine": self.host.settings.engine,
             "command": ("/bin/sh", self._here("enter")),
@@ -273,16 +271,11 @@ class DirectDeploy(ABC):
             "tensorflow": seen.tensorflow,
             "gpus": tuple(u for u in seen.gpus if chosen is None or u in chosen),
             "gpus_asked": self.host.settings.gpus,
-            "person": identity.person.name,
-            "project": identity.project.name,
-            "folder": identity.folder,
             "spec": self._digest,
             "wanted": self._wanted,
             "settings": noted(self.host, self.known.inputs, self._unused),
             "network": "host",
             "whole": f"{self.folder}/whole" if self.folder else self._here("enter"),
-            "deployed": utc_now(),
-            "by": caller(),
-            "orch": __version__,
+            **stamp(self.known.identity),
         }
         return Environment(**{**fields, **self._inside(seen)})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.container.deploy import LOOK_DEADLINE
+from orchestrator.container.deploy import LOOK_DEADLINE, common_values
 from orchestrator.container.direct.apptainer_image import image_values
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
@@ -103,9 +103,7 @@ class Known:
         return self.own.python if settings.engine == "host" and settings.python else None
 
 
-def look(
-    machine: Machine, identity: Identity, environ: Mapping[str, str], more: Mapping[str, Any] | None = None
-) -> Known:
+def look(machine: Machine, identity: Identity, environ: Mapping[str, str]) -> Known:
     """Ask a host all that a plan needs, in one exec.
 
     Raises ConfigError for settings, and for `activate` when it fails there; Refused, HostError.
@@ -113,14 +111,9 @@ def look(
     host = machine.host
     inputs = read_inputs(host, environ)
     values = {
-        "root": host.settings.root,
-        "engine": host.settings.engine,
-        "activate": host.settings.activate,
-        "place": on_host(identity.place(host)).text,
-        "volumes": [(v.source, on_host(v.source).text) for v in host.settings.volumes],
+        **common_values(host, identity.place(host)),
         "extra_python": extra_python(host),
         **own_values(host),
-        **(more or {}),
     }
     answers = ask(machine, SYSTEM, GPUS, PLACE, OWN, values=values, deadline=LOOK_DEADLINE)
     known = Known(
