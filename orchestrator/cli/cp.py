@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli import completing
-from orchestrator.cli.app import App, inventory_options, pass_app
+from orchestrator.cli.app import App
+from orchestrator.cli.options import inventory_options, pass_app
 from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED, OK, UsageError
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import host_arguments, pass_app
 from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import UsageError
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
+from orchestrator.cli.app import App, exit_code
 from orchestrator.cli.folding import named, with_names, without_name
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import host_arguments, pass_app
 from orchestrator.cli.table import wrapped
 from orchestrator.errors import FAILED, OK, OrchError
 

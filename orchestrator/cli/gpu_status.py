@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.app import App, exit_code, host_arguments, pass_app
+from orchestrator.cli.app import App, exit_code
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import host_arguments, pass_app
 from orchestrator.cli.table import fit, padded, width
 from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import host_arguments, pass_app
 from orchestrator.cli.table import columns, fit
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import host_arguments, pass_app
 
 if TYPE_CHECKING:
     from orchestrator.container.image.images import Images, OwnImage

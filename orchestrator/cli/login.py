@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.app import App
+from orchestrator.cli.options import host_arguments, pass_app
 
 if TYPE_CHECKING:
     from orchestrator.hosts.fleet import Outcome

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.cli import completing
-from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import host_options, pass_app
 
 if TYPE_CHECKING:
     from orchestrator.files.listing import Item

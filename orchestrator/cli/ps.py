@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.cli import completing
-from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import host_arguments, pass_app
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:

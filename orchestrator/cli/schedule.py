@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli import completing
-from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
+from orchestrator.cli.options import pass_app
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:

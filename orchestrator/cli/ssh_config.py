@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.app import App, host_arguments, pass_app
+from orchestrator.cli.app import App
+from orchestrator.cli.options import host_arguments, pass_app
 from orchestrator.errors import OrchError
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from orchestrator.cli import completing
-from orchestrator.cli.app import App, host_options, pass_app, tell
+from orchestrator.cli.app import App, tell
+from orchestrator.cli.options import host_options, pass_app
 from orchestrator.errors import FAILED, OK, OrchError
 
 

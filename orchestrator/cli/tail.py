@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli import colour, completing
-from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.cli.app import App
+from orchestrator.cli.options import host_options, pass_app
 from orchestrator.errors import INTERRUPTED, OK, LostConnection, OrchError
 
 if TYPE_CHECKING:

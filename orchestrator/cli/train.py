@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli import completing
-from orchestrator.cli.app import App, host_options, pass_app
+from orchestrator.cli.app import App
 from orchestrator.cli.launching import Manner, launch_on, shown
+from orchestrator.cli.options import host_options, pass_app
 from orchestrator.errors import Busy, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
