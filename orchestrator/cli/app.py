@@ -90,15 +90,20 @@ class App:
 
     def looked_at(self, words: Sequence[str], exclude: Sequence[str] = ()) -> tuple[Host, ...]:
         """Choose hosts for a verb that only looks: all of them when none is named."""
-        return self.inventory.select(words, exclude).hosts
+        return self._selected(words, exclude)
 
     def changed(self, words: Sequence[str], exclude: Sequence[str] = ()) -> tuple[Host, ...]:
         """Choose hosts for a verb that changes something: the only one there is, else they must be named."""
-        hosts = self.inventory.select(words, exclude).hosts
+        hosts = self._selected(words, exclude)
         if words or len(hosts) == 1:
             return hosts
         names = ",".join(h.name for h in hosts[:8])
         raise UsageError(f"which hosts? There are {len(hosts)}", hint=f"Name them: --hosts {names}")
+
+    def _selected(self, words: Sequence[str], exclude: Sequence[str]) -> tuple[Host, ...]:
+        from orchestrator.hosts.ssh_config import is_named
+
+        return self.inventory.select(words, exclude, is_named=is_named).hosts
 
     def each(
         self,

@@ -73,7 +73,8 @@ def examine(app: App, hosts: Sequence[Host]) -> tuple[list[Diagnosis], int]:
 
     outcomes = app.each(hosts, lambda machine: _checks(app, machine))
     diagnoses = [
-        Diagnosis(o.host.name, unreached(o.error) if o.error else o.value or (), o.error) for o in outcomes
+        Diagnosis(o.host.name, unreached(o.error, o.host.address) if o.error else o.value or (), o.error)
+        for o in outcomes
     ]
     return diagnoses, exit_code(outcomes) or (OK if all(d.well for d in diagnoses) else FAILED)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.doctor import deployed, direct, engine, gpu, machine
 from orchestrator.doctor.check import Check, Examined, Level, fail, ok
-from orchestrator.errors import OrchError
+from orchestrator.errors import ConfigError, OrchError
 
 __all__ = ["Check", "Examined", "Level", "diagnose", "unreached"]
 
@@ -31,6 +31,7 @@ def diagnose(seen: Examined) -> tuple[Check, ...]:
     )
 
 
-def unreached(error: OrchError) -> tuple[Check, ...]:
+def unreached(error: OrchError, address: str) -> tuple[Check, ...]:
     """Return the one check of a host that did not answer."""
-    return (fail("reachable", error.message, error.hint or "Try by hand: ssh -v HOST."),)
+    by_hand = "Mend it there" if isinstance(error, ConfigError) else f"Try by hand: ssh -v {address}"
+    return (fail("reachable", error.message, error.hint or by_hand),)

@@ -158,7 +158,7 @@ class KnownHosts:
 
     def _ssh_line(self) -> str:
         port = f" -p {self._route.port}" if self._route.port != 22 else ""
-        return f"ssh{port} {self._route.user}@{self._route.address}"
+        return f"ssh{port} {self._route.user}@{self._route.name}"
 
 
 def _among(entries: Sequence[Entry], key: PublicKey | ShownKey) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,16 +42,22 @@ class Inventory:
         """Make the host of an ssh name that no file has, with what [all:vars] and the environment say."""
         return self._layers.stranger(name)
 
-    @cached_property
-    def _chooser(self) -> Chooser:
-        return Chooser(self._layers, [shown(path) for path in self.files])
+    def _chooser(self, is_named: Callable[[str], bool]) -> Chooser:
+        return Chooser(self._layers, [shown(path) for path in self.files], is_named)
 
-    def select(self, patterns: Sequence[str], exclude: Sequence[str] = ()) -> Selection:
+    def select(
+        self,
+        patterns: Sequence[str],
+        exclude: Sequence[str] = (),
+        *,
+        is_named: Callable[[str], bool] = lambda name: False,
+    ) -> Selection:
         """Choose hosts by names, groups, globs and ranges (no pattern: all).
 
-        A name that no inventory has is taken as an ssh name. Raises UsageError when a pattern matches none.
+        A name that no inventory has is taken as an ssh name; where it is like a known one, only if `is_named`
+        tells that ssh knows it. Raises UsageError when a pattern matches none.
         """
-        return self._chooser.select(patterns, exclude)
+        return self._chooser(is_named).select(patterns, exclude)
 
 
 def load(

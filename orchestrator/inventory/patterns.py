@@ -36,8 +36,8 @@ class _Match:
 class Chooser:
     """Finds hosts in the layers."""
 
-    def __init__(self, layers: Layers, files: Sequence[str]) -> None:
-        self._layers, self._files = layers, files
+    def __init__(self, layers: Layers, files: Sequence[str], is_named: Callable[[str], bool]) -> None:
+        self._layers, self._files, self._is_named = layers, files, is_named
         self._known = {host.name: host for host in layers.hosts}
 
     def select(self, patterns: Sequence[str], exclude: Sequence[str]) -> Selection:
@@ -123,7 +123,7 @@ class Chooser:
         ssh_name = _ssh_name(name)
         words = [*self._known, *self._layers.groups]
         of = f" ({word})" if word != name else ""
-        if words and (of or nearest(name, words, 0.75)):
+        if words and (of or nearest(name, words, 0.75)) and (of or not self._is_named(ssh_name)):
             raise UsageError(f"no host {name}{of}{self._in_files()}", hint=self._guess(name))
         return self._layers.stranger(ssh_name)
 
@@ -176,6 +176,9 @@ def _ssh_name(name: str) -> str:
             hint="Join hosts by commas; a port goes into hosts.ini or ~/.ssh/config",
         )
     try:
-        return check_name(name)
+        check_name(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if name.startswith("@") or name.endswith("@"):
+        raise UsageError(f"'{name}' can't be the name of a host", hint="USER@HOST, or HOST alone")
+    return name

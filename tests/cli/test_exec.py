@@ -138,6 +138,15 @@ def test_a_host_that_only_ssh_knows(project: Path, bench: str, words: list[str])
     assert str(said.machines[words[-1]].streamed[0]).endswith(" uptime")
 
 
+def test_a_host_of_ssh_whose_name_is_like_a_known_one(project: Path, bench: str) -> None:
+    with (project / ".ssh" / "config").open("a") as file:
+        file.write("Host gpu21\n  HostName 192.0.2.2\n")
+    said = call(project, "exec", "--on-host", "--hosts", "gpu21", "--", "uptime", prepare=without_runs)
+    assert list(said.machines) == ["gpu21"]
+    said = call(project, "exec", "--on-host", "--hosts", "gpu22", "--", "uptime")
+    assert said.err.startswith("orch: no host gpu22 in ")
+
+
 def test_what_neither_hosts_nor_runs_nor_ssh_know_is_no_run(project: Path, bench: str) -> None:
     said = call(project, "exec", "--on-host", "nightly", "--", "uptime", prepare=without_runs)
     assert said.err.startswith("orch: no run 'nightly' on ")

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.doctor import Check, Examined, Level, diagnose, unreached
 from orchestrator.doctor.check import version
-from orchestrator.errors import NotPermitted, Unreachable
+from orchestrator.errors import ConfigError, NotPermitted, Unreachable
 from orchestrator.facts.disk import Disk
 from orchestrator.facts.docker import DockerReport, Image
 from orchestrator.facts.gpu import Gpu, GpuReport
@@ -274,9 +274,10 @@ def test_sessions_that_end_with_the_login_matter_without_a_container() -> None:
 
 
 def test_an_unreached_host_has_one_check() -> None:
-    (check,) = unreached(NotPermitted("host key unknown", where="gpu01", hint="Run: ssh gpu01"))
+    (check,) = unreached(NotPermitted("host key unknown", where="gpu01", hint="Run: ssh gpu01"), "gpu01")
     assert (check.level, check.message, check.hint) == (Level.FAIL, "host key unknown", "Run: ssh gpu01")
-    assert unreached(Unreachable("timed out"))[0].hint
+    assert unreached(Unreachable("timed out"), "10.0.0.1")[0].hint == "Try by hand: ssh -v 10.0.0.1"
+    assert unreached(ConfigError("config: line 2: bad"), "gpu01")[0].hint == "Mend it there"
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,8 @@ def test_exclusion(lab):
         ("gpu[01-4]", "the same number of digits"),
         ("login:2222", "Join hosts by commas"),
         ("a/b", "'a/b' can't be the name of a host"),
+        ("@retry", "'@retry' can't be the name of a host. USER@HOST, or HOST alone"),
+        ("ana@", "'ana@' can't be the name of a host. USER@HOST, or HOST alone"),
         ("-F/tmp/x", "can't be the name of a host"),
         ("all,!all", "no host is left of all without all"),
         ("gpus:&old", "no host is left of gpus,&old"),

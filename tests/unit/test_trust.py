@@ -77,7 +77,7 @@ def test_an_unknown_key_is_refused_where_nobody_can_be_asked(file: Path, policy:
     assert caught.value.exit_code == 77
     assert str(caught.value) == (
         f"gpu01: its host key is unknown (ed25519 {A.fingerprint}). Compare it and log in once with: "
-        "ssh -p 2222 ana@gpu01.lab, or set host_key_policy = accept-new"
+        "ssh -p 2222 ana@gpu01, or set host_key_policy = accept-new"
     )
     assert not file.exists()
 
