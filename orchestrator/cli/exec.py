@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from orchestrator.cli.target import Target
     from orchestrator.hosts.command import Command
 
+_NOT_FOUND = 127  # of env, and of shells
+
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
 @host_options
@@ -63,7 +65,11 @@ def command(
             target = host_target(app, chosen[0], on_host=on_host)
     else:
         target = find_target(app, word, on_host=on_host)
-    return _run(app, target, entered(target, words, stdin=stdin or tty, tty=tty), stdin or tty, tty)
+    status = _run(app, target, entered(target, words, stdin=stdin or tty, tty=tty), stdin or tty, tty)
+    if status == _NOT_FOUND and len(words) == 1 and " " in words[0]:
+        line = f"orch ssh{' --on-host' * on_host} {word or target.host.name} -- LINE"
+        app.say(f"next:   {line}      (exec has no shell)")
+    return status
 
 
 def _parted(hosts: tuple[str, ...], words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:

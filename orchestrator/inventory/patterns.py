@@ -111,7 +111,9 @@ class Chooser:
         if self._files:
             return ConfigError("no host in this inventory", where=self._files[-1])
         what = f"'{word}' matches no host" if word else "no host is named"
-        hint = "Write one with 'orch init HOST', or name hosts: --hosts NAME"
+        hint = (
+            "Write one with 'orch init HOST', or name hosts (--hosts NAME) or an inventory (--inventory FILE)"
+        )
         return UsageError(f"{what}, and there is no hosts.ini", hint=hint)
 
     def _named(self, name: str, word: str) -> Host:

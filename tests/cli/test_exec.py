@@ -164,3 +164,15 @@ def test_a_file_of_a_host_that_only_ssh_knows(project: Path, bench: str) -> None
     place = find_place(App(connect=connect, environ={"HOME": str(project)}, cwd=project), "bench:data")
     assert place
     assert (place.machine.host.name, place.path) == ("bench", "~/data")
+
+
+def test_a_line_for_a_shell_is_told_where_one_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        machine.answer(re.compile("uptime"), Result(127, b"", b""))
+
+    monkeypatch.setattr("orchestrator.hosts.terminal.interact", lambda stream, **options: stream.status())
+    said = call(project, "exec", "--on-host", "gpu01", "--", "uptime | wc -l", prepare=prepare)
+    assert said.status == 127
+    assert said.err.endswith("next:   orch ssh --on-host gpu01 -- LINE      (exec has no shell)\n")
+    said = call(project, "exec", "--on-host", "gpu01", "--", "uptime", prepare=prepare)
+    assert said.err.endswith("exit status 127 is the command's\n")
