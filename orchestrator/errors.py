@@ -15,7 +15,12 @@
 
 from __future__ import annotations
 
+import re
+
 OK, FAILED, USAGE, UNREACHABLE, BUSY, NOT_PERMITTED, BAD_CONFIG, INTERRUPTED = 0, 1, 2, 69, 75, 77, 78, 130
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+"""What would break the one line or talk to the terminal, in a name that is quoted to a person."""
 
 
 class OrchError(Exception):
@@ -31,9 +36,9 @@ class OrchError(Exception):
 
     def __str__(self) -> str:
         line = f"{self.where}: {self.message}" if self.where else self.message
-        if not self.hint:
-            return line
-        return f"{line.rstrip('.')}. {self.hint}" if line[-1:] not in "?!" else f"{line} {self.hint}"
+        if self.hint:
+            line = f"{line.rstrip('.')}. {self.hint}" if line[-1:] not in "?!" else f"{line} {self.hint}"
+        return _UNSEEN.sub(lambda found: repr(found.group())[1:-1], line)
 
 
 class UsageError(OrchError):

@@ -45,6 +45,7 @@ class Chooser:
         wanted, both, unwanted = list[str](), list[str](), list(_words(exclude))
         if not patterns and not self._known:
             raise self._empty(None)
+        _refuse_empty(patterns)
         for word in _words(patterns):
             {"!": unwanted, "&": both}.get(word[0], wanted).append(word.removeprefix("!").removeprefix("&"))
         matches = [self._match(word) for word in wanted or [ALL]]
@@ -135,6 +136,14 @@ class Chooser:
 
     def _in_files(self) -> str:
         return f" in {', '.join(self._files)}" if self._files else ""
+
+
+def _refuse_empty(patterns: Sequence[str]) -> None:
+    """Refuse words that name nothing: `orch down "$HOST"` without a HOST would mean all hosts."""
+    for pattern in patterns:
+        if not pattern.strip(", !&:"):
+            hint = "Is a variable of the shell empty? All of them: all"
+            raise UsageError(f"'{pattern}' names no host", hint=hint)
 
 
 def _words(patterns: Sequence[str]) -> Iterable[str]:

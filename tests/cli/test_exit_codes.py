@@ -158,3 +158,18 @@ def test_no_to_the_question_is_told_and_1(project: Path, line: str, monkeypatch:
     said = call(project, *line.split(), prepare=facts[line])
     assert (said.status, said.out) == (1, "")
     assert said.err.endswith("orch: nothing was done: you said no\n")
+
+
+@pytest.mark.parametrize("name", ["gpu\n01", "gpu\x1b[2J", "gpu\r01", "gpu\x0b1"])
+def test_an_error_is_one_line_whatever_is_quoted_in_it(tmp_path, name):
+    for words in ([name], ["--inventory", name], ["--inventory", f"{name}/x"]):
+        called = call(tmp_path, "doctor", *words)
+        assert (len(called.err.splitlines()), name in called.err) == (1, False), words
+
+
+@pytest.mark.parametrize("line", ["deploy --yes", "down --yes", "image prune --yes", "ps"])
+def test_an_empty_name_is_not_all_hosts(tmp_path, line):
+    (tmp_path / "hosts.ini").write_text("gpu01\ngpu02\n")
+    called = call(tmp_path, *line.split(), "")
+    assert (called.status, called.out, called.machines) == (2, "", {})
+    assert "'' names no host" in called.err

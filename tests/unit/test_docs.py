@@ -13,7 +13,7 @@ from orchestrator.cli.main import ALIASES, VERBS
 
 TOP = Path(__file__).parents[2]
 README, CHINESE, INDEX = TOP / "README.md", TOP / "README.zh-CN.md", TOP / "docs/README.md"
-CODES = sorted({value for name, value in vars(errors).items() if name.isupper()})
+CODES = sorted({value for name, value in vars(errors).items() if name.isupper() and name[0] != "_"})
 NOTES = sorted(path.name for path in INDEX.parent.glob("*.md") if path != INDEX)
 PAGES = [README, CHINESE, INDEX, TOP / "CONTRIBUTING.md"]
 
