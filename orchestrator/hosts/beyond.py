@@ -27,6 +27,11 @@ def how_to_answer(host: str, methods: Iterable[str]) -> str | None:
     return "Get a Kerberos ticket: kinit" if "gssapi-with-mic" in methods else None
 
 
+def account(user: str, host: str) -> str:
+    """Return `ana@gpu01`, also where the host is called `ana@gpu01` (a jump may be)."""
+    return f"{user}@{host.rpartition('@')[2]}"
+
+
 class NothingInCommon(HostError):
     """The host's sshd knows only algorithms that Fabric doesn't; ssh_config may allow them to the program."""
 

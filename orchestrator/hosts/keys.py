@@ -15,7 +15,7 @@ from paramiko.agent import AgentSSH
 from paramiko.auth_strategy import AuthStrategy
 
 from orchestrator.errors import ConfigError, NotPermitted, Unreachable
-from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, NeedsProgram, how_to_answer
+from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, NeedsProgram, account, how_to_answer
 from orchestrator.hosts.key_files import (
     SIGNS,
     BadKey,
@@ -159,7 +159,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
     def _refused(self, why: str | None = None) -> LoginRefused:
         tried = ", ".join(self.tried) or "none"
         rest = "".join(f"; {u}" for u in self.unusable)
-        login = f"{self.user}@{self.host}{self.inside}"
+        login = f"{account(self.user, self.host)}{self.inside}"
         message = f"login refused for {login}" + (f": {why}" if why else "") + f" (tried keys: {tried}{rest})"
         return LoginRefused(message, where=self.host, hint=None if why else self._hint())
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import HostError, OrchError, Unreachable
-from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, by_hand, how_to_answer
+from orchestrator.hosts.beyond import ADD_KEY, ADD_RSA_KEY, LoginRefused, account, by_hand, how_to_answer
 from orchestrator.hosts.known_hosts import ShownKey
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.ssh_config import Route
@@ -188,7 +188,9 @@ def explain_login(said: Said, host: str, user: str, also: Sequence[str] = ()) ->
     why, hint = _why_refused(said, host, len(said.offered))
     if tried and not why:
         hint = ADD_RSA_KEY if all(key.rsa for key in said.offered) else ADD_KEY
-    message = f"login refused for {user}@{host}" + (f": {why}" if why else "") + f" (tried keys: {names})"
+    message = (
+        f"login refused for {account(user, host)}" + (f": {why}" if why else "") + f" (tried keys: {names})"
+    )
     return LoginRefused(message, where=host, hint=hint)
 
 

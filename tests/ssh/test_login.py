@@ -146,6 +146,11 @@ def test_no_key_at_all(sshd: Server) -> None:
     assert f"login refused for {ME}@gpu01 (tried keys: none)" in str(refused(without_key(sshd.host())))
 
 
+def test_a_host_that_is_named_with_its_user_is_not_given_two(sshd: Server) -> None:
+    named = replace(without_key(sshd.host()), name=f"{ME}@gpu01")
+    assert f" login refused for {ME}@gpu01 (tried" in str(refused(named))
+
+
 def test_a_locked_key_of_ssh_is_passed_over_and_named(sshd: Server) -> None:
     """The ssh program offers its public part first, so the host must know it for this to matter."""
     key = keygen(sshd.client / ".ssh" / "id_ed25519", passphrase="secret")

@@ -116,6 +116,11 @@ def test_a_login_that_is_refused(log: str, said: str) -> None:
     assert str(explain_login(Said(log), "gpu01", "ana")) == f"gpu01: login refused for ana@gpu01{said}"
 
 
+def test_a_jump_that_is_named_with_its_user_is_not_given_two() -> None:
+    refused = str(explain_login(Said(ASKED.format("publickey")), "ana@bastion", "ana"))
+    assert refused.startswith("ana@bastion: login refused for ana@bastion")
+
+
 @pytest.mark.parametrize(
     "line",
     [
