@@ -43,9 +43,9 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], as_json:
     else:
         for line in listing(diagnoses, everything=len(diagnoses) == 1 or app.verbose > 0):
             click.echo(line)
-        well = [d.host for d in diagnoses if d.well]
-        if well:
-            app.say(f"next:   orch deploy --hosts {named(well)}")
+        step = next_step(diagnoses)
+        if step:
+            app.say(f"next:   {step}")
     return code
 
 
@@ -61,6 +61,11 @@ class Diagnosis:
     def well(self) -> bool:
         """Whether the host can do the job."""
         return not self.count("fail")
+
+    @property
+    def deployed(self) -> bool:
+        """Whether what a deploy left is there, as it was left."""
+        return any(check.name == "deployed" and check.level.value == "ok" for check in self.checks)
 
     def count(self, level: str) -> int:
         """Return how many checks ended so."""
@@ -94,6 +99,15 @@ def _identity(app: App, host: Host) -> Identity | None:
         return identity_of(host, app.cwd)
     except OrchError:
         return None
+
+
+def next_step(diagnoses: Sequence[Diagnosis]) -> str | None:
+    """Return what to type next: a deploy where a host that is well has none, else a training."""
+    well = [d for d in diagnoses if d.well]
+    missing = [d.host for d in well if not d.deployed]
+    if missing:
+        return f"orch deploy --hosts {named(missing)}"
+    return f"orch train --hosts {well[0].host} -- python3 train.py" if well else None
 
 
 def listing(diagnoses: Sequence[Diagnosis], *, everything: bool) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator.cli.doctor import Diagnosis, next_step
+from orchestrator.doctor.check import fail, ok, warn
 from orchestrator.errors import NotPermitted, OrchError, Unreachable
 from orchestrator.hosts.fake import FakeMachine
 
@@ -92,6 +94,15 @@ def test_a_second_exec_only_where_an_image_must_be_looked_for(doctor: Run) -> No
     assert "FAIL  image" in called.out
     assert called.status == 1
     assert [m.name for m in called.machines["gpu01"].ran] == ["system+gpu+docker+place+changed", "tag"]
+
+
+def test_the_next_step_is_a_deploy_only_where_one_is_missing() -> None:
+    done = Diagnosis("a", (ok("docker", "26.1.0"), ok("deployed", "orch-ana-mnist, as it was deployed")))
+    stopped = Diagnosis("b", (warn("deployed", "orch-ana-mnist is stopped", "orch deploy"),))
+    new, away = Diagnosis("c", (ok("docker", "26.1.0"),)), Diagnosis("d", (fail("reachable", "no", "see"),))
+    assert next_step([done, stopped, new, away]) == "orch deploy --hosts b,c"
+    assert next_step([done, away]) == "orch train --hosts a -- python3 train.py"
+    assert next_step([away]) is None
 
 
 def test_same_hosts_stand_together_and_show_what_is_not_well(doctor: Run) -> None:
