@@ -14,9 +14,11 @@ from typing import Any
 import pexpect
 import pytest
 
+from tests.until import until
+
 from .lab import Host
 from .orch import Orch
-from .test_path import deployed, processes, run_id, until
+from .test_path import deployed, processes, run_id
 
 __all__ = ["deployed"]  # a fixture
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import slug
 from tests.unit.here import MACHINE, record
+from tests.until import until
 
 NEEDED = ("cron", "crontab", "unshare", "nsenter", "flock")
 ORCH = str(Path(sys.executable).with_name("orch"))
@@ -74,13 +75,6 @@ class Cron:
         return done
 
 
-def until(true: Callable[[], bool], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def cron(tmp_path: Path) -> Iterator[Cron]:
     path = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -103,10 +97,10 @@ def cron(tmp_path: Path) -> Iterator[Cron]:
             str(tmp_path),
         ]
     ) as outer:
-        until(lambda: (tmp_path / "booted").exists() or outer.poll() is not None, 20, "cron starts")
+        until(lambda: (tmp_path / "booted").exists() or outer.poll() is not None, "cron starts", 20)
         assert outer.poll() is None
         # cron reads its tables when it starts and then those of a later second only
-        until(lambda: time.time() > (tmp_path / "booted").stat().st_mtime + 2.5, 10, "a later second")
+        until(lambda: time.time() > (tmp_path / "booted").stat().st_mtime + 2.5, "a later second", 10)
         children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
         yield Cron(tmp_path, int(children[0]))
         outer.kill()
@@ -148,16 +142,16 @@ def test_entries_fire_alone_and_silently_and_a_failure_is_one_line_of_mail(cron:
     (bad / "hosts.ini").write_text("here ansible_conection=local\n")
 
     state = cron.folder / "state/orch/schedule"
-    until(lambda: (cron.folder / "env").exists() or (state / "good.json").exists(), 150, "cron fires")
+    until(lambda: (cron.folder / "env").exists() or (state / "good.json").exists(), "cron fires", 150)
     assert not (state / "good.json").exists(), (state / "good.log").read_text()
-    until((cron.folder / "mail").exists, 10, "cron mails")
+    until((cron.folder / "mail").exists, "cron mails", 10)
     busy = cron.run(ORCH, "schedule", "run", "good", cwd=Path("/"), code=75)
     assert busy.stderr == "orch: good: the last one still runs; not started again\n"
     cron.run(ORCH, "schedule", "remove", "good", "bad", cwd=Path("/"))
     assert cron.run("crontab", "-l", cwd=Path("/")).stdout == FOREIGN
     (cron.folder / "go").touch()
 
-    until((state / "good.json").exists, 30, "the run ends")
+    until((state / "good.json").exists, "the run ends", 30)
     assert json.loads((state / "good.json").read_text())["status"] == 0
     log = (state / "good.log").read_text()
     assert "100% done\n" in log

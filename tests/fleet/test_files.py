@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from orchestrator.run.bundle import collect
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.upload import upload
 from orchestrator.run.walk import walk
+from tests.until import until
 
 from .lab import Host
 from .orch import Orch
@@ -41,13 +41,6 @@ setsid flock -n lock sh -c 'i=0
     echo "{{\\"state\\": \\"failed\\", \\"exit_code\\": 3, \\"ended\\": 5}}" > state.json
     ' </dev/null >/dev/null 2>&1 &
 """
-
-
-def until(true: Callable[[], object], what: str, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"{what} did not come true in {seconds:g} s"
-        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pexpect
@@ -13,14 +12,6 @@ import pytest
 
 from .lab import Host
 from .orch import Orch
-
-
-def until(true: Callable[[], object], what: str, seconds: float = 60) -> None:
-    """Wait for what must come true; polling, as it is on another machine."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"{what} did not come true in {seconds:g} s"
-        time.sleep(0.1)
 
 
 def run_id(said: str) -> str:

@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from orchestrator.logs import session as sessions
 from orchestrator.logs.follow import Following
 from orchestrator.logs.session import Piece, Position
 from tests.unit.here import Here, HereStream, machine_of
+from tests.until import until
 
 BUSYBOX_TOOLS = ("cat", "find", "sh", "sleep", "stat", "tail", "true", "wc")
 
@@ -86,20 +87,13 @@ def left_over(worker: Worker) -> list[str]:
     return found
 
 
-def soon(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def test_a_log_that_is_complete_is_delivered_whole(machine: Here, worker: Worker) -> None:
     log = os.urandom(5_000_000)
     worker.write(log)
     worker.end()
     assert collected(follow(machine, worker)) == log
     assert collected(follow(machine, worker, position=Position("", 4_999_990))) == log[-10:]
-    soon(lambda: not left_over(worker))
+    until(lambda: not left_over(worker))
 
 
 def test_an_empty_log_ends(machine: Here, worker: Worker) -> None:
@@ -150,15 +144,15 @@ def test_leaving_leaves_no_process(machine: Here, worker: Worker) -> None:
     assert next(pieces).data == b"begin\n"
     assert left_over(worker)
     pieces.close()
-    soon(lambda: not left_over(worker))
+    until(lambda: not left_over(worker))
 
 
 def test_leaving_while_there_is_no_log_leaves_no_process(machine: Here, worker: Worker) -> None:
     following = follow(machine, worker)
     stream = sessions.Session(following.directory, Position(), None, True).open(machine)
-    soon(lambda: bool(left_over(worker)))
+    until(lambda: bool(left_over(worker)))
     stream.close()
-    soon(lambda: not left_over(worker))
+    until(lambda: not left_over(worker))
 
 
 def test_a_supervisor_that_is_gone_ends_it(machine: Here, worker: Worker) -> None:
@@ -313,7 +307,7 @@ def test_no_byte_is_lost_or_doubled_across_cuts(
     assert heard[1] == "here: connected again, going on at byte 0"
     assert len(waited) == 11
     assert waited[0] < waited[1] < waited[2] < 2.1
-    soon(lambda: not left_over(worker))
+    until(lambda: not left_over(worker))
 
 
 def test_a_host_that_stays_away_is_given_up_in_the_end(

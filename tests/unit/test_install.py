@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pexpect
 import pytest
+
+from tests.until import until
 
 from .index import TENSORFLOW, Index, serving, wheel
 
@@ -95,13 +96,6 @@ def pips(folder: Path) -> list[int]:
     return found
 
 
-def until(true: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-
-
 @pytest.mark.timeout(600)
 def test_a_venv_through_its_life(here: Here, index: Index) -> None:
     here.configure(engine="venv", tensorflow="2.21.0", pip_index=index.url)
@@ -110,7 +104,7 @@ def test_a_venv_through_its_life(here: Here, index: Index) -> None:
     with subprocess.Popen(
         argv, cwd=here.project, env=environ, text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as first:
-        until(index.asked.is_set, "pip asks for the second package")
+        until(index.asked.is_set, "pip asks for the second package", 120)
         killed = pips(here.place)
         assert killed
         for pid in killed:

@@ -9,22 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.until import until
+
 # Of this process alone: a sweep goes over the whole machine, and tests run side by side.
 RUN = f"run-{secrets.token_hex(4)}"
 SUPERVISE = Path(__file__).resolve().parents[2] / "templates" / "supervise.py"
-
-
-def until(true: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.01)
 
 
 class Worker:

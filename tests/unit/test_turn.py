@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from orchestrator.errors import Busy, HostError
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
 from tests.unit.test_launch import Place, place
+from tests.until import until
 
 __all__ = ["place"]  # a fixture
 
@@ -50,13 +50,6 @@ def without_locks(tools: Path) -> None:
     (tools / "flock").chmod(0o755)
 
 
-def soon(true: Callable[[], object]) -> None:
-    until = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("locks", [True, False])
 def test_a_change_has_its_turn_alone_and_gives_it_back(place: Place, tools: Path, locks: bool) -> None:
     if not locks:
@@ -69,10 +62,10 @@ def test_a_change_has_its_turn_alone_and_gives_it_back(place: Place, tools: Path
                 pass
     assert re.fullmatch(r"wait for the end of a deploy by \S+@\S+ \(begun \d+ s ago\)", heard[0])
     assert len(heard) == 1
-    soon(lambda: (place.here / LOCK).read_text() == "")
+    until(lambda: (place.here / LOCK).read_text() == "")
     with turn(place.machine, str(place.folder), what="down"):
         assert " down by " in (place.here / LOCK).read_text()
-    soon(lambda: not (place.here / f"{LOCK}.d").exists())
+    until(lambda: not (place.here / f"{LOCK}.d").exists())
 
 
 def test_a_turn_that_is_waited_for_comes(place: Place, tools: Path) -> None:
@@ -92,7 +85,7 @@ def test_a_turn_that_is_waited_for_comes(place: Place, tools: Path) -> None:
 def test_launches_are_told_from_changes(place: Place) -> None:
     with turn(place.machine, str(place.folder)):
         pass
-    soon(lambda: free(place))
+    until(lambda: free(place))
     with (place.here / LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         with pytest.raises(Busy, match="a launch is going on"):
@@ -105,7 +98,7 @@ def test_a_change_that_is_broken_off_is_undone_once_its_start_is_over(place: Pla
     undo = Script("undo", f"echo undone >> {shlex.quote(str(undone))}")
     with turn(place.machine, str(place.folder), undo):
         pass
-    soon(lambda: free(place))
+    until(lambda: free(place))
     assert not undone.exists()
 
     with (place.here / f"{LOCK}.start").open("w") as starting:
@@ -115,11 +108,11 @@ def test_a_change_that_is_broken_off_is_undone_once_its_start_is_over(place: Pla
         token = broken.__enter__()
         assert shown(place, token) == 0
         broken.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-        soon(lambda: (place.here / LOCK).read_text() == "")
+        until(lambda: (place.here / LOCK).read_text() == "")
         assert not free(place)
         assert not undone.exists()
-    soon(undone.exists)
-    soon(lambda: free(place))
+    until(undone.exists)
+    until(lambda: free(place))
     assert shown(place, token) == 1
 
 
@@ -144,13 +137,13 @@ def test_one_that_is_heard_keeps_its_turn_and_one_that_is_not_loses_it(
         time.sleep(2.5)  # more than twice what silence may last
         assert shown(place, token) == 0
         assert not undone.exists()
-    soon(lambda: free(place))
+    until(lambda: free(place))
     assert not undone.exists()
     monkeypatch.setattr(room, "HEARTBEAT", 600.0)
     with turn(place.machine, str(place.folder), undo) as token:
-        soon(undone.exists)
+        until(undone.exists)
         assert shown(place, token) == 1
-    soon(lambda: free(place))
+    until(lambda: free(place))
 
 
 @pytest.mark.parametrize(("boot", "minutes", "taken"), [(True, 0, True), (True, 3, False), (False, 0, False)])
