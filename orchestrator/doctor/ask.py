@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from orchestrator.container.deploy import common_values
 from orchestrator.container.direct.known import extra_python, own_values
@@ -18,13 +19,13 @@ from orchestrator.container.spec import base_image
 from orchestrator.doctor.check import Examined
 from orchestrator.errors import OrchError
 from orchestrator.facts.changed import CHANGED, ChangedReport
-from orchestrator.facts.docker import DOCKER
+from orchestrator.facts.docker import DOCKER, DockerReport
 from orchestrator.facts.gpu import GPUS
 from orchestrator.facts.own import OWN, OwnReport
 from orchestrator.facts.place import PLACE
 from orchestrator.facts.question import ask
 from orchestrator.facts.system import SYSTEM
-from orchestrator.facts.tag import TAG
+from orchestrator.facts.tag import TAG, TagReport
 from orchestrator.hosts.base import Machine
 from orchestrator.inventory import Host
 
@@ -34,29 +35,17 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
     place = identity.place(machine.host) if identity else machine.host.settings.root
     settle(machine, place)
     host, settings = machine.host, machine.host.settings
-    engine = settings.container_command
     inputs, unread = _inputs(host, environ)
-    values = {
-        **common_values(host, place),
-        "docker": engine,
-        "images": images_to_look_for(host, identity, inputs),
-        "host": host.name,
-        "container": identity.container if identity else "",
-        "extra_python": extra_python(host),
-        **own_values(host),
-        "inside": identity.container if identity and settings.in_container else "",
-    }
+    values = _values(host, place, identity, inputs)
     own = (CHANGED,) if settings.in_container else (OWN,)
     before = time.time()
     answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, *own, values=values)
     asked = (before, time.time())
     gpus, docker = answers.of(GPUS), answers.of(DOCKER)
-    image, tag = base_image(host, gpus), None
-    if identity and inputs and inputs.source:
-        image = inputs.source.tag(identity)
-    elif settings.in_container and not docker.trouble and image not in docker.images:
-        name = full_name(image) if docker.kind == "podman" else image
-        tag = ask(machine, TAG, values={"image": name, "docker": engine}).of(TAG)
+    source = inputs.source if inputs else None
+    image = source.tag(identity) if identity and source else base_image(host, gpus)
+    asks_registry = settings.in_container and not docker.trouble and image not in docker.images
+    tag = _tag(machine, image, docker) if asks_registry and not source else None
     return Examined(
         host=host,
         system=answers.of(SYSTEM),
@@ -72,6 +61,27 @@ def look(machine: Machine, identity: Identity | None, environ: Mapping[str, str]
         unread=unread,
         asked=asked,
     )
+
+
+def _values(host: Host, place: str, identity: Identity | None, inputs: Inputs | None) -> dict[str, Any]:
+    container = identity.container if identity else ""
+    return {
+        **common_values(host, place),
+        "docker": host.settings.container_command,
+        "images": images_to_look_for(host, identity, inputs),
+        "host": host.name,
+        "container": container,
+        "extra_python": extra_python(host),
+        **own_values(host),
+        "inside": container if host.settings.in_container else "",
+    }
+
+
+def _tag(machine: Machine, image: str, docker: DockerReport) -> TagReport:
+    """Ask the image's registry, by way of the host."""
+    name = full_name(image) if docker.kind == "podman" else image
+    values = {"image": name, "docker": machine.host.settings.container_command}
+    return ask(machine, TAG, values=values).of(TAG)
 
 
 def _inputs(host: Host, environ: Mapping[str, str]) -> tuple[Inputs | None, OrchError | None]:
