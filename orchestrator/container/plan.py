@@ -47,6 +47,12 @@ class Plan:
         return self.action == KEEP and not self.keys_change and not self.leftovers
 
     def stands(self, now: Plan) -> bool:
-        """Whether a plan made anew is the same; the image may be there by now, and runs may have ended."""
-        then = dataclasses.replace(self, image=now.image, live=now.live, notes=now.notes)
-        return then == now and {r.run for r in now.live} <= {r.run for r in self.live}
+        """Whether a plan made anew is the same.
+
+        The image may be there by now, which takes back what was done to its tag, and runs may have ended.
+        """
+        then = dataclasses.replace(self, image=now.image, live=now.live, by_hand=now.by_hand, notes=now.notes)
+        fewer = set(now.by_hand) <= set(self.by_hand) and {r.run for r in now.live} <= {
+            r.run for r in self.live
+        }
+        return then == now and fewer

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.container.action import BESIDE, CREATE, KEEP, REPLACE, UNPAUSE
 from orchestrator.container.by_hand import old_name
-from orchestrator.container.difference import differences
+from orchestrator.container.difference import Difference, differences
 from orchestrator.container.direct.venv_spec import VenvSpec, venv_spec
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, Person, Project
@@ -252,6 +252,14 @@ def test_another_image_under_the_tag_is_named() -> None:
 
     assert planned("sha256:aa").unchanged
     assert [str(d) for d in planned("sha256:bb").by_hand] == [f"image: {tag} is another image now"]
+
+
+def test_a_plan_stands_when_its_own_build_takes_back_what_was_done_to_the_tag() -> None:
+    mine = running(host(), made={**MADE, "memory": 1})
+    before = plan(host(), deployed(mine, environment=recorded(mine, "").text()))
+    told = Difference("image", words="another image now")
+    assert replace(before, by_hand=(told, *before.by_hand)).stands(before)
+    assert not before.stands(replace(before, by_hand=(told, *before.by_hand)))
 
 
 def test_a_paused_container_goes_on() -> None:
