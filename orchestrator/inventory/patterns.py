@@ -83,9 +83,21 @@ class Chooser:
         spelled = _spelled(word)
         if any(c in word for c in "*?"):
             return self._some(word, self._globbed(spelled))
+        self._refuse_position(word, spelled)
         if is_range(spelled) or "," in word:  # in brackets: those outside part words
             return _Match(tuple(self._named(name, word) for name in _expanded(spelled, word)))
         return _Match((self._named(word, word),), by_name=True)
+
+    def _refuse_position(self, word: str, spelled: str) -> None:
+        """Refuse `lab[0]` and `lab[0:2]`, Ansible's hosts of a group by position; ranges are of names."""
+        group, bracket, _ = word.partition("[")
+        if (
+            bracket
+            and group in self._layers.groups
+            and not self._known.keys() & set(_expanded(spelled, word))
+        ):
+            hint = "Globs and ranges of names: gpu*, gpu[01-04]"
+            raise UsageError(f"'{word}': no positions in a group here", hint=hint)
 
     def _group(self, name: str) -> Iterable[str] | None:
         if name == ALL:

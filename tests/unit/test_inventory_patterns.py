@@ -103,6 +103,9 @@ def test_exclusion(lab):
         (" , ", "' , ' names no host"),
         ("!", "'!' names no host"),
         ("a/b", "'a/b' can't be the name of a host"),
+        ("gpus[0]", "'gpus[0]': no positions in a group here. Globs and ranges of names: gpu*, gpu[01-04]"),
+        ("gpus[0:2]", "'gpus[0:2]': no positions in a group here"),
+        ("gpus[-1]", "'gpus[-1]': no positions in a group here"),
         ("@retry", "'@retry' can't be the name of a host. USER@HOST, or HOST alone"),
         ("ana@", "'ana@' can't be the name of a host. USER@HOST, or HOST alone"),
         ("-F/tmp/x", "can't be the name of a host"),
@@ -195,3 +198,8 @@ def test_a_pattern_means_what_it_means_to_ansible(lab, desk, pattern):
     manager = InventoryManager(DataLoader(), sources=[str(desk.folder / "hosts.ini")])
     theirs = {host.name for host in manager.list_hosts(pattern)}
     assert set(chosen(lab, pattern)[0]) == theirs
+
+
+def test_a_range_of_names_may_begin_like_a_group(desk):
+    inventory = desk.read("[gpu]\ngpu0\ngpu1\n")
+    assert chosen(inventory, "gpu[0:1]")[0] == ["gpu0", "gpu1"]
