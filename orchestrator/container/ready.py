@@ -41,7 +41,7 @@ def read_environment(machine: Machine, place: str, *, ready: bool) -> Environmen
     try:
         return Environment.parse(answer.get("environment", ""))
     except ValueError as error:
-        raise _unusable(host, f"{place}/environment.json makes no sense: {error}") from error
+        raise _unusable(host, f"{answer.get('record', place)} makes no sense: {error}") from error
 
 
 def no_environment(host: Host, answer: str, why: str) -> OrchError:

@@ -1,6 +1,7 @@
 """What a deploy leaves on a host, and how a command enters it."""
 
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.container.engine import Environment
+from orchestrator.container.ready import NoEnvironment, read_environment
 from orchestrator.hosts.command import Command, Raw, Secret
-from tests.unit.here import venv_in
+from tests.unit.here import Here, record, venv_in
 
 CONTAINER = Environment(
     engine="docker",
@@ -163,3 +165,17 @@ def test_what_keeps_commands_out_is_said(tmp_path: Path, docker: str, said: str 
     done = sh(CONTAINER, "orch_ready", bin)
     expected = said or "gone container orch-ana-mnist does not start: no space\n"
     assert (done.returncode, done.stdout) == (1, expected)
+
+
+def test_a_record_that_makes_no_sense_is_named_and_a_fifo_is_none(tmp_path: Path) -> None:
+    environment = venv(tmp_path)
+    here = record(environment)
+    (tmp_path / "account").mkdir()
+    machine = Here(tmp_path / "account", "/bin/sh")
+    (here / "environment.json").write_text("{")
+    with pytest.raises(NoEnvironment, match=re.escape(f"{here}/environment.json makes no sense")):
+        read_environment(machine, environment.place, ready=False)
+    (here / "environment.json").unlink()
+    os.mkfifo(here / "environment.json")
+    with pytest.raises(NoEnvironment, match="nothing is deployed here"):
+        read_environment(machine, environment.place, ready=False)

@@ -1,6 +1,7 @@
 """What a project's folder holds: the real script on a real folder."""
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -80,3 +81,17 @@ def test_a_run_lives_while_its_lock_is_held(tmp_path: Path) -> None:
         for holder in holders:
             holder.communicate()
     assert look(tmp_path, tmp_path).live == ()
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_or_a_device_in_the_place_of_a_record_is_none(tmp_path: Path) -> None:
+    place = tmp_path / "mnist"
+    here = place / "hosts" / MACHINE
+    (here / "ssh").mkdir(parents=True)
+    (tmp_path / ".ssh").mkdir()
+    os.mkfifo(place / "owner.json")
+    os.mkfifo(here / "environment.json")
+    os.mkfifo(tmp_path / ".ssh" / "authorized_keys")
+    (here / "ssh" / "authorized_keys").symlink_to("/dev/zero")
+    report = look(place, tmp_path)
+    assert (report.environment, report.account_keys, report.placed_keys) == (None, (), ())
