@@ -169,7 +169,8 @@ def test_a_deploy_that_is_broken_off_leaves_what_was_there(deployed: Orch, gpu01
                 if moment in line:
                     break
             interrupted(process)
-        until(lambda: gpu01.docker("ps", "-aq", "--no-trunc") == before, "what was there before")
+        # the start goes on without its caller, and stops what ran there first: that has 45 s to end
+        until(lambda: gpu01.docker("ps", "-aq", "--no-trunc") == before, "what was there before", 180)
         assert size() == "8.0G"
     bigger("deploy", "--yes", *WHERE)
     assert size() == "64M"
