@@ -82,6 +82,20 @@ def test_a_turn_that_is_waited_for_comes(place: Place, tools: Path) -> None:
         assert heard
 
 
+def test_a_change_that_has_only_just_begun_is_named_too(place: Place, tools: Path) -> None:
+    said = shlex.quote(f"token {int(time.time())} - deploy by ana@laptop")
+    name = f"echo {said} > {shlex.quote(str(place.here / LOCK))}"
+    (tools / "sleep").write_text(f"#!/bin/sh\n[ $1 = 1 ] || exec /bin/sleep $1\n{name}\n")
+    heard: list[str] = []
+    with (place.here / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(Busy), turn(place.machine, str(place.folder), told=heard.append):
+            pass
+    assert [re.sub(r"\d+ s", "N s", line) for line in heard] == [
+        "wait for the end of a deploy by ana@laptop (begun N s ago)"
+    ]
+
+
 def test_launches_are_told_from_changes(place: Place) -> None:
     with turn(place.machine, str(place.folder)):
         pass
