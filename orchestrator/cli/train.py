@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -37,6 +39,14 @@ class TrainCommand(click.Command):
 @click.option(
     "--env", "-e", multiple=True, metavar="K=V", help="An environment variable; K alone: from here."
 )
+@click.option(
+    "--env-file",
+    "env_files",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="NAME=VALUE lines, as docker reads them; the values are in no record (repeatable).",
+)
 @click.option("--name", metavar="NAME", help="A name to call the run by.")
 @click.option(
     "--gpus", default="", metavar="N", help="How many GPUs: a count, all, none. Default: all free ones."
@@ -60,6 +70,7 @@ def command(
     hosts: tuple[str, ...],
     exclude: tuple[str, ...],
     env: tuple[str, ...],
+    env_files: tuple[str, ...],
     name: str | None,
     gpus: str,
     gpu_ids: str | None,
@@ -90,6 +101,7 @@ def command(
     candidates = _candidates(app, hosts, exclude, nodes)
     manner = Manner(detach, wait, quiet)
     bundle, argv = _code(app, candidates[0], argv, max_size)
+    bundle = _without(app, bundle, candidates[0].settings.env_file, *env_files)
 
     def order(host: Host) -> Order:
         return make_order(
@@ -98,7 +110,7 @@ def command(
             bundle=bundle,
             cwd=app.cwd,
             name=name,
-            env=_environment(app, host, env),
+            env=_environment(app, host, env, env_files),
             gpus=wanted_gpus(gpus, gpu_ids),
             share=share,
             watch=manner.watch,
@@ -143,10 +155,10 @@ def _candidates(
     )
 
 
-def _environment(app: App, host: Host, pairs: tuple[str, ...]) -> dict[str, str]:
+def _environment(app: App, host: Host, pairs: tuple[str, ...], files: tuple[str, ...]) -> dict[str, str]:
     from orchestrator.run.order import environment
 
-    return environment(host, pairs, app.environ)
+    return environment(host, pairs, app.environ, [app.cwd / Path(file).expanduser() for file in files])
 
 
 def _code(app: App, host: Host, argv: tuple[str, ...], max_size: str) -> tuple[Bundle, tuple[str, ...]]:
@@ -169,3 +181,15 @@ def _code(app: App, host: Host, argv: tuple[str, ...], max_size: str) -> tuple[B
     for word in unsent(argv, app.cwd, bundle):
         app.say(f"warning: {word} is here but is not sent (ignored, or outside the project)")
     return bundle, argv
+
+
+def _without(app: App, bundle: Bundle, *secrets: str | None) -> Bundle:
+    """Leave files of values out of the code: a bundle lies on the host for others to read."""
+    from dataclasses import replace
+
+    files = (os.path.realpath(app.cwd / Path(file).expanduser()) for file in secrets if file)
+    paths = {os.path.relpath(file, os.path.realpath(bundle.top)) for file in files}
+    left = tuple(entry for entry in bundle.entries if entry.path in paths)
+    for entry in left:
+        app.say(f"note: not sent: {entry.path} (its values go as environment variables)")
+    return replace(bundle, entries=tuple(e for e in bundle.entries if e not in left)) if left else bundle

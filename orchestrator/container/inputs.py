@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.container.env_file import VARIABLE, NoVariable, env_lines
 from orchestrator.container.image.source import Source
 from orchestrator.errors import ConfigError
 from orchestrator.hosts.masking import hide_environment
 from orchestrator.inventory import Host
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LOCAL_PATH = re.compile(r"(-e|--editable|file:|\.{1,2}(/|\Z)|/)")
 
 
@@ -87,7 +87,7 @@ def _environment(host: Host, environ: Mapping[str, str]) -> dict[str, str]:
         values.update(_env_lines(host, settings.env_file, text, environ))
     values.update(settings.env)
     for name in values:
-        if not _NAME.match(name):
+        if not VARIABLE.match(name):
             setting = "env" if name in settings.env else "env_file"
             raise _wrong(host, setting, f"{name!r} is no name for an environment variable")
     hide_environment(values)
@@ -95,17 +95,10 @@ def _environment(host: Host, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _env_lines(host: Host, path: str, text: str, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """Read KEY=VALUE lines as `docker run --env-file` does: values as they are, a bare KEY from here."""
-    for number, line in enumerate(text.splitlines(), 1):
-        name, equals, _value = line.strip().partition("=")
-        if not name or name.startswith("#"):
-            continue
-        if not _NAME.match(name):
-            raise _wrong(host, "env_file", f"{path}:{number}: expected NAME=VALUE")
-        if equals:
-            yield name, line.lstrip().partition("=")[2]
-        elif name in environ:
-            yield name, environ[name]
+    try:
+        return env_lines(text, environ)
+    except NoVariable as error:
+        raise _wrong(host, "env_file", f"{path}:{error.line}: expected NAME=VALUE") from error
 
 
 def _requirements(host: Host) -> Iterable[str]:

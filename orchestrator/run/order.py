@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator import __version__
+from orchestrator.container.env_file import VARIABLE, read_env_file
 from orchestrator.container.identity import caller, identity_of
 from orchestrator.errors import ConfigError, UsageError
 from orchestrator.hosts.masking import hide, hide_environment
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 TRAINER = ("python3", "-m", "trainer")
 """The command of a run without a command: the trainer that ships with orch."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def make_order(
@@ -89,25 +88,30 @@ def wanted_gpus(count: str, ids: str | None) -> str:
     raise UsageError(f"--gpus {count}: a count, all or none", hint="To name GPUs: --gpu-ids 0,2")
 
 
-def environment(host: Host, pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a run: secrets and --env. Those of the settings the environment has itself.
+def environment(
+    host: Host, pairs: Sequence[str], environ: Mapping[str, str], files: Sequence[Path] = ()
+) -> dict[str, str]:
+    """Return the variables of a run: secrets, files of --env-file, --env; the later one counts.
 
-    `K` alone takes the caller's value. Raises UsageError for a name that is none, or one that isn't set here,
-    ConfigError for a secret that isn't.
+    Those of the settings the environment has itself. `K` alone takes the caller's value. Raises UsageError
+    for a name that is none, or one that isn't set here, ConfigError for a secret that isn't and a file that
+    makes no sense.
     """
     env: dict[str, str] = {}
+    for file in files:
+        env.update(read_env_file(file, environ))
     for name in host.settings.secret:
-        if name not in environ:
+        if name not in env and name not in environ:
             raise ConfigError(
                 f"secret {name} is not set here",
                 where=host.came_from("secret"),
                 hint=f"First: export {name}=...",
             )
-        env[name] = environ[name]
+        env.setdefault(name, environ.get(name, ""))
         hide(env[name])
     for pair in pairs:
         name, given, value = pair.partition("=")
-        if not _NAME.match(name):
+        if not VARIABLE.match(name):
             raise UsageError(f"--env {name}: not a variable's name")
         if not given and name not in environ:
             raise UsageError(f"--env {name}: not set here", hint=f"Give it a value: --env {name}=VALUE")

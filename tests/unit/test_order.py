@@ -62,6 +62,35 @@ def test_secrets_come_from_here_or_the_run_does_not_start() -> None:
         environment(host, [], {})
 
 
+def test_variables_of_files(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.env", tmp_path / "two.env"
+    one.write_bytes(b"\xef\xbb\xbf# keys\r\nA= 1 \r\n\n  Q='x y'\nTOKEN\nAWAY\nF=a\x0cb\n")
+    two.write_text("A=2\nB=3\n")
+    found = environment(HOST, ["B=4"], {"TOKEN": "t"}, [one])
+    assert found == {"A": " 1 ", "Q": "'x y'", "TOKEN": "t", "F": "a\x0cb", "B": "4"}
+    assert environment(HOST, [], {}, [one, two])["A"] == "2"
+    secret = Host("gpu01", "gpu01", settings=Settings(secret=("B",)))
+    assert environment(secret, [], {"B": "of here"}, [two])["B"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"A=1\nB C=2\n", "x.env:2: expected NAME=VALUE"),
+        (b"export A=1\n", "x.env:1: expected NAME=VALUE"),
+        (b"A=\xff\n", "x.env: no UTF-8 text"),
+        (None, "x.env: no such file or directory"),
+    ],
+)
+def test_a_file_of_variables_that_makes_no_sense(content: bytes | None, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.env"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError) as told:
+        environment(HOST, [], {}, [file])
+    assert str(told.value) == f"{tmp_path}/{said}"
+
+
 def test_an_order_runs_where_the_caller_stands(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     inner = tmp_path / "src" / "deep"
