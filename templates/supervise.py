@@ -10,6 +10,7 @@ in the worker's `work/` folder or below. Python 3.6, standard library only. The 
     launch.json   env values, boot id, container id, grace in seconds; 0600, removed as soon as it is read
     state.json    what is true now, one line, replaced atomically
     stop.json     who asked for the end, and why; written by `orch stop` before it signals
+    sizes         how large the log was when, a line `SECONDS BYTES` for each heartbeat at which it had grown
     training.log  where stdout and stderr go
 
 The command inherits the lock, so that the lock is held for as long as anything of the run lives.
@@ -26,6 +27,7 @@ import time
 
 HEARTBEAT = 10.0  # seconds between two heartbeats in state.json
 GRACE = 30.0  # seconds from SIGTERM to SIGKILL, where launch.json names none
+SIZES = 4096  # lines of `sizes`; then the older half keeps every other one
 SPARE = 16384  # bytes kept for the last word about a run on a full disk
 ENDING = "/run/orch/ending"  # made by the container's entrypoint when the container is told to stop
 OOM_COUNTERS = (
@@ -76,6 +78,37 @@ class State:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+
+
+class Sizes:
+    """How large the log was when. The log has no times in it, and somebody may ask for its last ten minutes."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "sizes")
+        self.lines = []
+        self.last = -1
+
+    def note(self):
+        """Write down the size of what stdout is, if that is another than before. Never raises."""
+        try:
+            size = os.fstat(1).st_size
+            if size != self.last:
+                self._add("{} {}\n".format(int(time.time()), size))
+                self.last = size
+        except OSError:
+            pass  # a full disk: fewer notes, and so more of the log is shown than was asked for
+
+    def _add(self, line):
+        if len(self.lines) < SIZES:
+            with open(self.path, "a") as file:
+                file.write(line)
+            self.lines.append(line)
+            return
+        lines = self.lines[: SIZES // 2 : 2] + self.lines[SIZES // 2 :] + [line]
+        with open(self.path + ".part", "w") as file:
+            file.writelines(lines)
+        os.rename(self.path + ".part", self.path)
+        self.lines = lines
 
 
 def _remove(path):
@@ -163,6 +196,7 @@ class Supervisor:
         self.launch = _read_json(launch)
         _remove(launch)
         self.state = State(folder)
+        self.sizes = Sizes(folder)
         self.child = None
         self.asked = None  # the signal that asked for the end
         self.kill_at = None
@@ -230,6 +264,7 @@ class Supervisor:
             started=time.time(),
             heartbeat=time.time(),
         )
+        self.sizes.note()
         if self.asked is not None:  # asked to stop before there was anything to stop
             return self.ended(None, signal.SIGTERM, kills)
         try:
@@ -274,6 +309,7 @@ class Supervisor:
                 os.read(self.readable, 4096)
 
     def beat(self):
+        self.sizes.note()
         try:
             self.state.write(leave=2, heartbeat=time.time())
         except OSError:

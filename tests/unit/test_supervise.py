@@ -31,7 +31,13 @@ class Worker:
         (folder / "lock").touch()
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *command: str, env: dict[str, str] | None = None, grace: float = 5.0) -> None:
+    def start(
+        self,
+        *command: str,
+        env: dict[str, str] | None = None,
+        grace: float = 5.0,
+        program: Path = SUPERVISE,
+    ) -> None:
         launch = {
             "boot_id": "boot-1",
             "container": "c1",
@@ -40,7 +46,7 @@ class Worker:
             "env": {"ORCH_RUN_ID": RUN, **(env or {})},
         }
         (self.folder / "launch.json").write_text(json.dumps(launch))
-        line = ["nohup", "setsid", "flock", "-n", str(self.folder / "lock"), sys.executable, str(SUPERVISE)]
+        line = ["nohup", "setsid", "flock", "-n", str(self.folder / "lock"), sys.executable, str(program)]
         line += ["--person", "ana maria", "--run", RUN, "--", *command]
         with (self.folder / "training.log").open("ab") as log:
             self.process = subprocess.Popen(
