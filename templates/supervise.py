@@ -81,7 +81,7 @@ class State:
 
 
 class Sizes:
-    """How large the log was when. The log has no times in it, and somebody may ask for its last ten minutes."""
+    """How large the log was when: it has no times in it, and somebody may ask for its last ten minutes."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "sizes")
