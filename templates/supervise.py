@@ -19,6 +19,7 @@ The command inherits the lock, so that the lock is held for as long as anything 
 import errno
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -29,6 +30,7 @@ HEARTBEAT = 10.0  # seconds between two heartbeats in state.json
 GRACE = 30.0  # seconds from SIGTERM to SIGKILL, where launch.json names none
 SIZES = 4096  # lines of `sizes`; then the older half keeps every other one
 SPARE = 16384  # bytes kept for the last word about a run on a full disk
+IMAGE_PACKAGES = "/usr/local/lib/orch/packages.txt"  # what the image has, as name==version
 ENDING = "/run/orch/ending"  # made by the container's entrypoint when the container is told to stop
 OOM_COUNTERS = (
     ("memory", "memory.oom_control"),  # cgroup v1: `oom_kill N`, since Linux 4.13
@@ -189,6 +191,44 @@ def _bytes(path):
         return b""
 
 
+def added_packages(search, known):
+    """Return `name==version` of what is installed and is not in the lists of the deploy (files `known`)."""
+    before = set()
+    for path in known:
+        before.update(
+            _package(line.strip(), "==") for line in _bytes(path).decode("utf-8", "replace").splitlines()
+        )
+    found = set()
+    for folder in search:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        stems = [os.path.splitext(name)[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
+        found.update(_package(re.sub(r"-py[0-9.]+$", "", stem), "-") for stem in stems if "-" in stem)
+    return sorted(found - before) if before else []
+
+
+def _package(text, sign):
+    name, _, version = text.rpartition(sign)
+    return "{}=={}".format(re.sub("[-_.]+", "-", name).lower(), version)
+
+
+def note_packages(path):
+    """Add to spec.json what was installed since the deploy. One that can't be written stays as it is."""
+    known = [IMAGE_PACKAGES, os.path.join(os.environ.get("VIRTUAL_ENV", "/nowhere"), "packages.txt")]
+    added, spec = added_packages(sys.path[1:], known), _read_json(path)
+    if not added or not spec:
+        return
+    part = "{}.part{}".format(path, os.getpid())
+    try:
+        with open(part, "w") as file:
+            file.write(json.dumps(dict(spec, packages=added)) + "\n")
+        os.rename(part, path)
+    except OSError:
+        _remove(part)
+
+
 class Supervisor:
     def __init__(self, person, run, command, folder):
         self.person, self.run, self.command, self.folder = person, run, command, folder
@@ -252,6 +292,7 @@ class Supervisor:
     def supervise(self):
         self.watch_signals()
         kills = oom_kills()
+        note_packages(os.path.join(os.path.dirname(self.folder), "spec.json"))
         self.state.write(
             run=self.run,
             person=self.person,

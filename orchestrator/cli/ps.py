@@ -55,6 +55,7 @@ def _known_states(
     help="Only runs in this state (repeatable).",
 )
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
+@click.option("--tag", metavar="T", help="Only runs with this tag.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @pass_app
 def command(
@@ -66,6 +67,7 @@ def command(
     quiet: bool,
     states: tuple[str, ...],
     name: str | None,
+    tag: str | None,
     as_json: bool,
 ) -> int:
     """List runs, newest first: those that live and those of the last day.
@@ -81,6 +83,7 @@ def command(
     found.sort(key=lambda f: (f[0].spec.asked, f[0].spec.run, f[1].name), reverse=True)
     rows = [_row(record, host) for record, host in found]
     rows = [r for r in rows if (not states or r["state"] in states) and (not name or r["name"] == name)]
+    rows = [r for r in rows if tag is None or tag in r["tags"]]
     if as_json:
         print_json("ps", rows, ((o.host.name, o.error) for o in outcomes))
     elif quiet:
@@ -122,6 +125,8 @@ def _row(record: Record, host: Host) -> dict[str, Any]:
         "age_seconds": _age(record, status),
         "gpus": list(record.gpus),
         "command": list(spec.argv),
+        "note": spec.note,
+        "tags": list(spec.tags),
         "progress": _progress(record) if status.live else "",
         "folder": record.folder,
     }

@@ -10,8 +10,9 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
-from orchestrator.cli.launching import Manner, launch_on, shown
+from orchestrator.cli.launching import launch_on, shown
 from orchestrator.cli.options import host_options, pass_app
+from orchestrator.cli.run_options import Asked, run_options
 from orchestrator.errors import Busy, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -36,26 +37,7 @@ class TrainCommand(click.Command):
 
 @click.command("train", cls=TrainCommand, context_settings={"allow_interspersed_args": False})
 @host_options
-@click.option(
-    "--env", "-e", multiple=True, metavar="K=V", help="An environment variable; K alone: from here."
-)
-@click.option(
-    "--env-file",
-    "env_files",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=completing.files,
-    help="NAME=VALUE lines, as docker reads them; the values are in no record (repeatable).",
-)
-@click.option("--name", metavar="NAME", help="A name to call the run by.")
-@click.option(
-    "--gpus", default="", metavar="N", help="How many GPUs: a count, all, none. Default: all free ones."
-)
-@click.option("--gpu-ids", metavar="IDS", help="Which GPUs: indices or UUIDs, joined by commas.")
-@click.option("--share", is_flag=True, help="Also take GPUs that someone uses.")
-@click.option("-d", "--detach", is_flag=True, help="Return as soon as the command runs.")
-@click.option("--wait", is_flag=True, help="Show the log until the end, and end with the command's status.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the run's id.")
+@run_options
 @click.option(
     "--nodes", metavar="N", help="Of the hosts that a group or pattern names, use one that has room."
 )
@@ -69,15 +51,7 @@ def command(
     app: App,
     hosts: tuple[str, ...],
     exclude: tuple[str, ...],
-    env: tuple[str, ...],
-    env_files: tuple[str, ...],
-    name: str | None,
-    gpus: str,
-    gpu_ids: str | None,
-    share: bool,
-    detach: bool,
-    wait: bool,
-    quiet: bool,
+    asked: Asked,
     nodes: str | None,
     max_size: str,
     dry_run: bool,
@@ -93,15 +67,12 @@ def command(
       orch train -d --hosts gpu01 --name nightly --gpus 2 -- python3 train.py
       orch train --hosts gpu01 -- --epochs=5
     """
-    from orchestrator.run.order import make_order, wanted_gpus
+    from orchestrator.run.order import make_order
 
-    if detach and wait:
-        raise UsageError("--detach and --wait exclude each other")
     _check_command(app, argv)
     candidates = _candidates(app, hosts, exclude, nodes)
-    manner = Manner(detach, wait, quiet)
     bundle, argv = _code(app, candidates[0], argv, max_size)
-    bundle = _without(app, bundle, candidates[0].settings.env_file, *env_files)
+    bundle = _without(app, bundle, candidates[0].settings.env_file, *asked.env_files)
 
     def order(host: Host) -> Order:
         return make_order(
@@ -109,21 +80,21 @@ def command(
             argv,
             bundle=bundle,
             cwd=app.cwd,
-            name=name,
-            env=_environment(app, host, env, env_files),
-            gpus=wanted_gpus(gpus, gpu_ids),
-            share=share,
-            watch=manner.watch,
+            naming=asked.naming,
+            env=_environment(app, host, asked.env, asked.env_files),
+            gpus=asked.gpus,
+            share=asked.share,
+            watch=asked.manner.watch,
         )
 
     if dry_run:
         return shown(app, candidates[0], order(candidates[0]), bundle)
     for host in candidates[:-1]:
         try:
-            return launch_on(app, host, order(host), bundle, manner)
+            return launch_on(app, host, order(host), bundle, asked.manner)
         except (Busy, Unreachable, Refused) as error:
             app.say(f"{error.where}: {error.message}, so the next one")
-    return launch_on(app, candidates[-1], order(candidates[-1]), bundle, manner)
+    return launch_on(app, candidates[-1], order(candidates[-1]), bundle, asked.manner)
 
 
 def _check_command(app: App, argv: tuple[str, ...]) -> None:

@@ -199,6 +199,7 @@ class DockerDeploy:
             torch=seen.torch,
             image=plan.recipe.base,
             image_id=started.image,
+            base_id=built.base or None,
             tag=plan.tag,
             tagged=started.tagged,
             made=started.made,

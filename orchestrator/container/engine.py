@@ -48,6 +48,7 @@ class Environment:
     torch: str | None = None
     image: str | None = None
     image_id: str | None = None
+    base_id: str | None = None  # of the base that the image was built on
     tag: str | None = None  # the image's name on the host, and the id that had it when the deploy ended
     tagged: str | None = None
     made: Mapping[str, Any] = field(default_factory=dict)  # what may be changed in it from outside (made.j2)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orchestrator.container.identity import Identity, check_owner
+from orchestrator.container.identity import Identity, check_owner, slug
 from orchestrator.container.ready import no_environment
 from orchestrator.container.start import answers
 from orchestrator.container.turn import LOCK
@@ -36,6 +36,8 @@ class Order:
     share: bool = False  # take GPUs that someone uses
     watch: int = 0  # seconds to stay and see whether the command ends at once
     identity: Identity | None = None  # whose the environment has to be; None: it doesn't matter
+    diff: str = ""  # how the code differs from its commit
+    again: bool = False  # although a run of that name lives
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Launched:
     indices: tuple[int, ...]  # the same GPUs as nvidia-smi numbers them
     state: Mapping[str, Any]
     log: str  # the last lines so far
+    spec: RunSpec  # with what the host added
     settings: Mapping[str, str] = field(
         default_factory=dict
     )  # what the environment was deployed with (since.py)
@@ -83,7 +86,11 @@ def script(order: Order, host: str) -> Script:
         run=spec.run,
         host=host,
         bundle=spec.bundle,
-        spec=spec.text(),
+        spec=spec.asked_text(),
+        diff=order.diff,
+        name=spec.name or "",
+        slug=slug(spec.name or "run"),
+        again=order.again,
         launch=_private(order, host),
         supervisor=(source("supervise.py") or "").rstrip(),
         line=start + launch_line(spec),
@@ -143,7 +150,15 @@ def launch(machine: Machine, order: Order) -> Launched:
     chosen = None if gpus == "-" else tuple(g for g in gpus.split(",") if g)
     indices = tuple(int(i) for i in answer.get("indices", "").split(",") if i.isdigit())
     settings = json_object(answer.get("environment")).get("settings") or {}
-    return Launched(host, answer.get("place", ""), chosen, indices, state, answer.get("log", ""), settings)
+    place, log, spec = answer.get("place", ""), answer.get("log", ""), _recorded(answer, order.spec)
+    return Launched(host, place, chosen, indices, state, log, spec, settings)
+
+
+def _recorded(answer: Mapping[str, str], asked: RunSpec) -> RunSpec:
+    try:
+        return RunSpec.parse(json_object(answer.get("spec")) or {})
+    except ValueError:
+        return asked
 
 
 def _answer(machine: Machine, order: Order) -> dict[str, str]:
@@ -179,6 +194,9 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
         )
     if how == "no-gpu":
         return HostError(f"no usable GPU: {first}", where=where, hint=f"See: orch doctor {where}")
+    if how == "named":
+        hint = f"See it: orch tail {first}; end it: orch stop {first}; or start another beside it: --again."
+        return Busy(f"run {first} lives already under the name {order.spec.name}", where=where, hint=hint)
     if how == "exists":
         return Busy(f"run {order.spec.run} exists already", where=where, hint="Try again.")
     return HostError(f"the run could not be placed: {first}", where=where)

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,30 @@ if TYPE_CHECKING:
 TRAINER = ("python3", "-m", "trainer")
 """The command of a run without a command: the trainer that ships with orch."""
 
+NOTE_LENGTH = 500
+"""Characters of a note."""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What a run is called, and said of it. `again`: although a run of that name lives."""
+
+    name: str | None = None
+    note: str = ""
+    tags: tuple[str, ...] = ()
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a name, note or tag that can't be one."""
+        if self.name is not None:
+            check_name(self.name)
+        if not self.note.isprintable() or len(self.note) > NOTE_LENGTH:
+            raise UsageError(f"--note: not one line of at most {NOTE_LENGTH} characters")
+        for tag in self.tags:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/=-]{0,63}", tag):
+                hint = "Use letters, digits and . _ : / = -, at most 64."
+                raise UsageError(f"--tag {tag}: not one word", hint=hint)
+
 
 def make_order(
     host: Host,
@@ -35,7 +59,7 @@ def make_order(
     *,
     bundle: Bundle,
     cwd: Path,
-    name: str | None,
+    naming: Naming,
     env: Mapping[str, str],
     gpus: str,
     share: bool,
@@ -48,13 +72,15 @@ def make_order(
     top = identity.project.folder
     commit = commit_of(top)
     spec = RunSpec(
-        run=new_id(check_name(name) if name else None),
+        run=new_id(naming.name),
         argv=tuple(argv),
         hosts=(host.name,),
         person=identity.person.name,
         project=identity.project.name,
         bundle=bundle.digest,
-        name=name,
+        name=naming.name,
+        note=naming.note,
+        tags=naming.tags,
         env=tuple(sorted(env)),
         gpus=gpus,
         sub="" if tuple(argv[:3]) == TRAINER else _below(cwd, top),
@@ -64,7 +90,8 @@ def make_order(
         orch=__version__,
     )
     place = identity.place(host)
-    return Order(spec=spec, place=place, env=env, share=share, watch=watch, identity=identity)
+    again = naming.again
+    return Order(spec=spec, place=place, env=env, share=share, watch=watch, identity=identity, again=again)
 
 
 def _below(cwd: Path, top: Path) -> str:

@@ -107,6 +107,18 @@ def test_ps_filters_and_shapes(project: Path) -> None:
     )
 
 
+def test_ps_lists_by_tag_and_tells_the_note(project: Path) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        tagged = block(RUN, RUNNING).replace('"tags": []', '"tags": ["sweep", "lr=3"]')
+        tagged = tagged.replace('"note": ""', '"note": "a try"')
+        machine.answer_facts(runs="\n".join([HEAD, tagged, block(OLD, FAILED, lock="free")]))
+
+    assert call(project, "ps", "gpu01", "-q", "--tag", "lr=3", prepare=prepare).out == f"{RUN}\n"
+    assert call(project, "ps", "gpu01", "-q", "--tag", "lr", prepare=prepare).out == ""
+    row = json.loads(call(project, "ps", "gpu01", "--json", prepare=prepare).out)["rows"][0]
+    assert (row["note"], row["tags"]) == ("a try", ["sweep", "lr=3"])
+
+
 def test_ps_refuses_a_state_that_no_run_has(project: Path) -> None:
     said = call(project, "ps", "--state", "runing")
     assert said.status == 2
@@ -299,6 +311,11 @@ def test_train_sends_code_that_is_not_there_and_launches_again(project: Path) ->
             "orch: gpu01: the Docker daemon does not run. As root there: systemctl start docker",
         ),
         ("not-ready\nwhy engine ", 1, "orch: gpu01: Docker does not answer: no answer within a minute"),
+        (
+            f"named\nwhy {RUN}",
+            75,
+            f"orch: gpu01: run {RUN} lives already under the name nightly. See it: orch tail {RUN}; ",
+        ),
         ("busy", 75, "orch: gpu01: no free GPU for the run. See who holds what: orch gpu-status"),
         ("no-gpu\nwhy there is no GPU 7", 1, "orch: gpu01: no usable GPU: there is no GPU 7"),
         (
@@ -309,7 +326,8 @@ def test_train_sends_code_that_is_not_there_and_launches_again(project: Path) ->
     ],
 )
 def test_a_launch_that_is_refused(project: Path, answer: str, status: int, words: str) -> None:
-    said = train(project, "-d", prepare=lambda m: m.answer("launch", out=f"answer {answer}\n"))
+    named = ("--name", "nightly") if answer.startswith("named") else ()
+    said = train(project, "-d", *named, prepare=lambda m: m.answer("launch", out=f"answer {answer}\n"))
     assert (said.status, said.out) == (status, "")
     assert said.err.startswith(words)
     assert said.err.count("\n") == 1
@@ -423,6 +441,8 @@ def test_a_word_that_is_a_slip_makes_no_run(project: Path, words: tuple[str, ...
     [
         (("--name", "a b"), "not one word"),
         (("--gpus", "many"), "a count, all or none"),
+        (("--note", "two\nlines"), "not one line of at most 500 characters"),
+        (("--tag", "two words"), "not one word"),
         (("--env", "1=2"), "not a variable's name"),
         (("--env", "NOT_SET_HERE"), "not set here"),
         (("--max-size", "lots"), "not a size"),

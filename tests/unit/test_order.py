@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from orchestrator.errors import ConfigError, UsageError
 from orchestrator.inventory import Host, Settings
 from orchestrator.run.bundle import collect
 from orchestrator.run.launch import launch_line, script
-from orchestrator.run.order import TRAINER, environment, make_order, trainer_bundle, wanted_gpus
+from orchestrator.run.order import TRAINER, Naming, environment, make_order, trainer_bundle, wanted_gpus
 from orchestrator.run.spec import RunSpec
 
 HOST = Host("gpu01", "gpu01", settings=Settings(person="ana", project="mnist"))
@@ -101,7 +102,7 @@ def test_an_order_runs_where_the_caller_stands(tmp_path: Path) -> None:
         ["python3", "train.py"],
         bundle=collect(tmp_path),
         cwd=inner,
-        name="nightly",
+        naming=Naming("nightly", note="try it", tags=("sweep",)),
         env={"B": "2", "A": "1"},
         gpus="",
         share=False,
@@ -133,3 +134,19 @@ def test_a_spec_of_a_newer_orch_is_read() -> None:
     assert RunSpec.parse({**json.loads(spec.text()), "news": 1}) == spec
     with pytest.raises(ValueError, match="not a run's spec"):
         RunSpec.parse({"argv": ["a"]})
+
+
+def test_what_is_said_of_a_run_stands_in_its_spec_and_an_older_spec_is_read() -> None:
+    spec = RunSpec("20261130-0214-run-0001", ("a",), ("h",), "ana", "p", "b", note="n", tags=("t",))
+    assert RunSpec.parse(json.loads(spec.text())) == spec
+    news = ("timeout", "note", "tags", "parent", "orch_env", "image", "packages")
+    older = {k: v for k, v in json.loads(spec.text()).items() if k not in news}
+    assert RunSpec.parse(older) == RunSpec("20261130-0214-run-0001", ("a",), ("h",), "ana", "p", "b")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"note": "two\nlines"}, {"note": "x" * 501}, {"tags": ("a b",)}, {"tags": ("",)}]
+)
+def test_notes_and_tags_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"--{'note' if 'note' in wrong else 'tag'}"):
+        Naming(**wrong)

@@ -37,10 +37,11 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Built:
-    """An image on a host: what its packages are, and orch.env."""
+    """An image on a host: what its packages are, orch.env, and the id of its base."""
 
     packages: tuple[str, ...]
     env: str
+    base: str = ""
 
 
 def pull(machine: Machine, plan: Plan, engine: Sequence[str], told: Told) -> None:
@@ -158,7 +159,7 @@ def look_at(machine: Machine, plan: Plan, engine: Sequence[str]) -> Built:
     text = render("container/packages.sh.j2", engine=engine, tag=plan.tag, packages=PACKAGES)
     base, _, rest = machine.ask(Script("packages", text)).text.partition("\n")
     packages = tuple(rest.split())
-    return Built(packages, environment_digest(base, plan, packages))
+    return Built(packages, environment_digest(base, plan, packages), base)
 
 
 def environment_digest(base: str, plan: Plan, packages: Sequence[str]) -> str:

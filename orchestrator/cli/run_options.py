@@ -1,0 +1,94 @@
+"""The options that all verbs share which launch a run: `train`, `rerun`, `resume`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from orchestrator.cli import completing
+from orchestrator.cli.launching import Manner
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.run.order import Naming
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of a run, besides its command."""
+
+    env: tuple[str, ...]
+    env_files: tuple[str, ...]
+    naming: Naming
+    gpus: str  # as the spec has it; empty where nothing was said
+    share: bool
+    manner: Manner
+
+
+_OPTIONS = (
+    click.option(
+        "--env", "-e", multiple=True, metavar="K=V", help="An environment variable; K alone: from here."
+    ),
+    click.option(
+        "--env-file",
+        "env_files",
+        multiple=True,
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="NAME=VALUE lines, as docker reads them; the values are in no record (repeatable).",
+    ),
+    click.option("--name", metavar="NAME", help="A name to call the run by."),
+    click.option("--note", default="", metavar="TEXT", help="A line about it, kept in its record."),
+    click.option("--tag", "tags", multiple=True, metavar="T", help="A word to list it by (repeatable)."),
+    click.option("--again", is_flag=True, help="Although a run of this name lives."),
+    click.option(
+        "--gpus", default="", metavar="N", help="How many GPUs: a count, all, none. Default: all free ones."
+    ),
+    click.option("--gpu-ids", metavar="IDS", help="Which GPUs: indices or UUIDs, joined by commas."),
+    click.option("--share", is_flag=True, help="Also take GPUs that someone uses."),
+    click.option("-d", "--detach", is_flag=True, help="Return as soon as the command runs."),
+    click.option(
+        "--wait", is_flag=True, help="Show the log until the end, and end with the command's status."
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing but the run's id."),
+)
+
+
+def run_options(function: F) -> F:
+    """Give a verb the options of a launch; it gets them as `asked`. Raises UsageError."""
+
+    @functools.wraps(function)
+    def joined(
+        *args: Any,
+        env: tuple[str, ...],
+        env_files: tuple[str, ...],
+        name: str | None,
+        note: str,
+        tags: tuple[str, ...],
+        again: bool,
+        gpus: str,
+        gpu_ids: str | None,
+        share: bool,
+        detach: bool,
+        wait: bool,
+        quiet: bool,
+        **kwargs: Any,
+    ) -> Any:
+        from orchestrator.run.order import Naming, wanted_gpus
+
+        if detach and wait:
+            raise UsageError("--detach and --wait exclude each other")
+        naming, manner = Naming(name, note, tags, again), Manner(detach, wait, quiet)
+        asked = Asked(env, env_files, naming, wanted_gpus(gpus, gpu_ids), share, manner)
+        return function(*args, asked=asked, **kwargs)
+
+    wrapped: Any = joined
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
