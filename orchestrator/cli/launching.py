@@ -64,7 +64,7 @@ def _code_line(bundle: Bundle, new: bool | None) -> str:
 
 def launch_on(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) -> int:
     """Launch a run, tell of it and show what is to be seen. Raises OrchError; returns the exit code."""
-    from orchestrator.run import seen
+    from orchestrator.run import bundles_kept, seen
     from orchestrator.run.launch import NeedsBundle
 
     with WAITING.on([host.name]):
@@ -78,6 +78,7 @@ def launch_on(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner
         launched = _launched(app, machine, order)
     seen.remember(seen.file(app.environ), order.spec)
     _tell(app, order, bundle, launched, new, manner)
+    bundles_kept.keep(bundle)  # only now: it may take a moment, and nobody waits for it
     if not manner.quiet:
         _tell_changes(app, host, launched)
         _tell_next(app, order, launched, manner)

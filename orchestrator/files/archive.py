@@ -8,9 +8,10 @@ on any machine.
 from __future__ import annotations
 
 import hashlib
+import io
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 EPOCH = 946_684_800
@@ -88,3 +89,18 @@ def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
             yield bytes(buffer)
             buffer.clear()
     yield bytes(buffer)
+
+
+def incoming(read: Callable[[int], bytes | None]) -> tarfile.TarFile:
+    """Open an archive that comes bit by bit; `read` is called with the bytes that are asked for at most."""
+    return tarfile.open(
+        fileobj=_Incoming(read), mode="r|", bufsize=_GATHERED, errors="surrogateescape", ignore_zeros=True
+    )
+
+
+class _Incoming(io.RawIOBase):
+    def __init__(self, read: Callable[[int], bytes | None]) -> None:
+        self._read = read
+
+    def read(self, size: int = -1) -> bytes:
+        return self._read(size if size > 0 else _GATHERED) or b""

@@ -111,13 +111,14 @@ class Bundle:
             elif entry.kind == "file":
                 mode = 0o555 if entry.executable else 0o444
                 yield member(entry.path, mode=mode, size=entry.size, mtime=time_of(entry.sha256))
-                yield from self._content(entry)
+                yield from self.content(entry)
                 yield padding(entry.size)
         if end:
             yield member(end, mode=0o444)
         yield TRAILER
 
-    def _content(self, entry: Entry) -> Iterator[bytes]:
+    def content(self, entry: Entry) -> Iterator[bytes]:
+        """Yield the bytes of a file. Raises Changed; what was yielded until then is of no use."""
         try:
             yield from content(self.top / entry.path, entry.size, entry.sha256)
         except Differs as error:

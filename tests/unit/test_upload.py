@@ -22,6 +22,7 @@ BUSYBOX_TOOLS = [
     "df",
     "echo",
     "find",
+    "head",
     "mkdir",
     "mv",
     "printf",
