@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,13 +24,16 @@ _TOO_LATE = (MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA, MSG_CHANNEL_EOF)
 
 
 class _Listening(Packetizer):  # type: ignore[misc]
-    """Remembers when the peer was last heard."""
+    """Counts what was asked since the peer was last heard.
 
-    heard = 0.0
+    It is no time that is measured: whoever stood still himself, as a laptop asleep, has not listened.
+    """
+
+    unanswered = 0
 
     def read_message(self) -> Any:
         message = super().read_message()
-        self.heard = time.monotonic()
+        self.unanswered = 0
         return message
 
 
@@ -72,12 +74,13 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
 
     def watch(self, seconds: float = KEEPALIVE) -> None:
         """Begin to send keepalives."""
-        self.packetizer.heard = time.monotonic()
+        self.packetizer.unanswered = 0
 
         def ask() -> None:
-            if time.monotonic() - self.packetizer.heard > _MISSED * seconds:
+            if self.packetizer.unanswered == _MISSED:
                 self.packetizer.close()  # the reading thread sees it at once and ends all channels
                 return
+            self.packetizer.unanswered += 1
             message = paramiko.Message()
             message.add_byte(cMSG_GLOBAL_REQUEST)
             message.add_string("keepalive@openssh.com")

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from orchestrator.hosts.fake import FakeMachine
 from orchestrator.inventory import Host
 from tests.cli.calling import call
 from tests.cli.test_streams import alive, environment
+from tests.until import until
 
 HOSTS = [f"gpu{n:02}" for n in range(1, 21)]
 
@@ -108,14 +108,13 @@ def test_what_ends_orch_ends_it_on_all_hosts(tmp_path: Path, number: signal.Sign
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    while process.poll() is None and len([p for p in tmp_path.glob("pid.*") if p.read_text()]) < 3:
-        time.sleep(0.02)
+    until(lambda: len([p for p in tmp_path.glob("pid.*") if p.read_text()]) == 3, "their begin")
     process.send_signal(number)
     assert process.communicate(timeout=60)[0] == b""
     assert process.returncode == status
     pids = [path.suffix[1:] for path in tmp_path.glob("pid.*")]
     assert len(pids) == 3
-    assert not [pid for pid in pids if alive(pid)]
+    until(lambda: not any(map(alive, pids)), "their end")
 
 
 @pytest.fixture

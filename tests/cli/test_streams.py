@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.until import until
+
 EVERYTHING = (0, 1, 2)
 
 
@@ -99,9 +101,9 @@ def test_ctrl_c_ends_what_exec_started(here: Path) -> None:
     assert process.stdout
     sleeping = process.stdout.readline().decode().strip()
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30) == (b"", b"\n")
+    assert process.communicate(timeout=60) == (b"", b"\n")
     assert process.returncode == 130
-    assert not alive(sleeping)
+    until(lambda: not alive(sleeping), "its end")
 
 
 def alive(pid: str) -> bool:

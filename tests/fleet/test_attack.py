@@ -52,7 +52,7 @@ def started(orch: Orch, *words: str) -> Iterator[subprocess.Popen[str]]:
 def interrupted(process: subprocess.Popen[str]) -> str:
     """Press Ctrl-C; return what is said on stderr."""
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=30)[1]
+    said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said
     assert "Traceback" not in said
     return said
@@ -118,7 +118,7 @@ def test_a_line_cut_while_a_launch_watches_leaves_one_run(deployed: Orch, gpu01:
     with started(deployed, "train", *WHERE, "--name", "cut", "--", "sleep", "600") as process:
         until(lambda: "sleep 600" in processes(gpu01), "the start")
         gpu01.stop_sshd()
-        said = process.communicate(timeout=30)[1]
+        said = process.communicate(timeout=120)[1]
     assert process.returncode == 69
     run = run_id(said)
     assert said.endswith(f"Run {run} may have been started: orch ps gpu01\n")
@@ -131,7 +131,7 @@ def test_a_line_cut_while_a_launch_watches_leaves_one_run(deployed: Orch, gpu01:
 def test_ctrl_c_ends_the_watching_and_what_exec_began(deployed: Orch, gpu01: Host) -> None:
     run = run_id(deployed("train", "-d", *WHERE, "--name", "on", "--", "sleep", "600").stdout)
     program, *words = deployed.argv("tail", "on")
-    terminal = pexpect.spawn(program, words, env=deployed.environment(), cwd=str(deployed.cwd), timeout=30)
+    terminal = pexpect.spawn(program, words, env=deployed.environment(), cwd=str(deployed.cwd), timeout=60)
     until(lambda: f"{run}/gpu01/training.log" in processes(gpu01), "the tail")
     terminal.sendintr()
     terminal.expect("the run goes on:   orch tail on      orch stop on\r\n")
@@ -145,14 +145,14 @@ def test_ctrl_c_ends_the_watching_and_what_exec_began(deployed: Orch, gpu01: Hos
         assert process.stdout
         assert process.stdout.readline() == "in\n"
         assert interrupted(process) == "\n"
-    assert "sleep 4321" not in processes(gpu01)
+    until(lambda: "sleep 4321" not in processes(gpu01), "the end of the command")
 
     with started(deployed, "exec", "gpu01", "--", "sh", "-c", "echo in; sleep 4321") as process:
         assert process.stdout
         assert process.stdout.readline() == "in\n"
         process.terminate()
-        assert process.wait(timeout=30) == 143
-    assert "sleep 4321" not in processes(gpu01)
+        assert process.wait(timeout=60) == 143
+    until(lambda: "sleep 4321" not in processes(gpu01), "the end of the command")
     deployed("stop", "--now", run)
 
 
@@ -180,7 +180,7 @@ def test_two_deploys_at_once_have_one_outcome(deployed: Orch, gpu01: Host) -> No
     sizes = {"65M": deployed.having(ORCH_SHM_SIZE="65m"), "66M": deployed.having(ORCH_SHM_SIZE="66m")}
     with contextlib.ExitStack() as both:
         running = [both.enter_context(started(o, "deploy", "--yes", *WHERE)) for o in sizes.values()]
-        said = [process.communicate(timeout=90)[1] for process in running]
+        said = [process.communicate(timeout=240)[1] for process in running]
     assert sorted(process.returncode for process in running) == [0, 75]
     (refused,) = (s for s, process in zip(said, running, strict=True) if process.returncode)
     assert refused.endswith("what is there has changed since the plan was made. Deploy again.\n")
@@ -192,7 +192,7 @@ def test_two_deploys_at_once_have_one_outcome(deployed: Orch, gpu01: Host) -> No
 def test_a_dumb_terminal_sees_the_gpus_too(orch: Orch, gpu01: Host) -> None:
     program, *words = orch.having(TERM="dumb").argv("gpu-status", "--watch", "1", "gpu01")
     environ = orch.having(TERM="dumb").environment()
-    terminal = pexpect.spawn(program, words, env=environ, cwd=str(orch.cwd), timeout=30)
+    terminal = pexpect.spawn(program, words, env=environ, cwd=str(orch.cwd), timeout=60)
     terminal.expect("gpu01   no GPU")
     terminal.sendintr()
     terminal.expect(pexpect.EOF)
@@ -202,10 +202,13 @@ def test_a_dumb_terminal_sees_the_gpus_too(orch: Orch, gpu01: Host) -> None:
 
 @pytest.mark.parametrize("cut", ["sshd", "link"])
 def test_a_log_is_whole_across_a_cut(deployed: Orch, gpu01: Host, cut: str) -> None:
-    loop = "for i in $(seq 80); do echo line $i; sleep 0.1; done"
+    """All but the first lines come once it is followed."""
+    waits = '[ $i -ne 2 ] || until [ -e "$ORCH_RUN_DIR/go" ]; do sleep 0.1; done'
+    loop = f"for i in $(seq 80); do echo line $i; {waits}; sleep 0.05; done"
     run = run_id(deployed("train", "-d", *WHERE, "--", "sh", "-c", loop).stdout)
     with started(deployed, "tail", "--raw", run) as process:
         until(lambda: f"{run}/gpu01/training.log" in processes(gpu01), "the tail")
+        gpu01.run(f"touch /home/ana/.orch/ana/mnist/runs/{run}/go", user="ana")
         if cut == "sshd":
             gpu01.stop_sshd()
             gpu01.start_sshd()
@@ -218,6 +221,6 @@ def test_a_log_is_whole_across_a_cut(deployed: Orch, gpu01: Host, cut: str) -> N
                     ),
                     "line 40",
                 )
-        out, said = process.communicate(timeout=90)
+        out, said = process.communicate(timeout=180)
     assert out == "".join(f"line {i}\n" for i in range(1, 81))
     assert process.returncode == 0, said

@@ -97,10 +97,10 @@ def cron(tmp_path: Path) -> Iterator[Cron]:
             str(tmp_path),
         ]
     ) as outer:
-        until(lambda: (tmp_path / "booted").exists() or outer.poll() is not None, "cron starts", 20)
+        until(lambda: (tmp_path / "booted").exists() or outer.poll() is not None, "cron starts")
         assert outer.poll() is None
         # cron reads its tables when it starts and then those of a later second only
-        until(lambda: time.time() > (tmp_path / "booted").stat().st_mtime + 2.5, "a later second", 10)
+        until(lambda: time.time() > (tmp_path / "booted").stat().st_mtime + 2.5, "a later second")
         children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
         yield Cron(tmp_path, int(children[0]))
         outer.kill()
@@ -144,14 +144,14 @@ def test_entries_fire_alone_and_silently_and_a_failure_is_one_line_of_mail(cron:
     state = cron.folder / "state/orch/schedule"
     until(lambda: (cron.folder / "env").exists() or (state / "good.json").exists(), "cron fires", 150)
     assert not (state / "good.json").exists(), (state / "good.log").read_text()
-    until((cron.folder / "mail").exists, "cron mails", 10)
+    until((cron.folder / "mail").exists, "cron mails")
     busy = cron.run(ORCH, "schedule", "run", "good", cwd=Path("/"), code=75)
     assert busy.stderr == "orch: good: the last one still runs; not started again\n"
     cron.run(ORCH, "schedule", "remove", "good", "bad", cwd=Path("/"))
     assert cron.run("crontab", "-l", cwd=Path("/")).stdout == FOREIGN
     (cron.folder / "go").touch()
 
-    until((state / "good.json").exists, "the run ends", 30)
+    until((state / "good.json").exists, "the run ends")
     assert json.loads((state / "good.json").read_text())["status"] == 0
     log = (state / "good.log").read_text()
     assert "100% done\n" in log

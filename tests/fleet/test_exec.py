@@ -90,7 +90,7 @@ def test_what_ends_orch_ends_the_command_in_the_container(
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == (130 if number == signal.SIGINT else 128 + number)
-    assert gpu01.run(f"pgrep -f '^sleep {seconds}'", check=False).stdout == ""
+    wait_until("its end", lambda: gpu01.run(f"pgrep -f '^sleep {seconds}'", check=False).stdout == "")
 
 
 @pytest.mark.parametrize(

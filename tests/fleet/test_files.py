@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +41,8 @@ setsid flock -n lock sh -c 'i=0
     ' </dev/null >/dev/null 2>&1 &
 """
 
+FOLLOWS = f"-f {WORKER}/training.log"
+
 
 @pytest.fixture
 def known(orch: Orch, monkeypatch: pytest.MonkeyPatch) -> Known:
@@ -69,6 +70,19 @@ def processes(host: Host) -> str:
     return host.run("ps -eo args").stdout
 
 
+def followers(host: Host) -> set[str]:
+    """The pids of what follows the log."""
+    lines = host.run("ps -eo pid,args").stdout.splitlines()
+    return {line.split()[0] for line in lines if FOLLOWS in line}
+
+
+def writes(host: Host, pauses: tuple[int, ...]) -> None:
+    """Start the writer, which waits for the file go-N before it writes its N thousandth line."""
+    loop = "while [ $i -lt 250 ]; do"
+    waits = [f"[ $i -ne {n} ] || until [ -e go-{n} ]; do sleep 0.05; done;" for n in pauses]
+    host.run(WRITER.replace(loop, " ".join([loop, *waits])), user="ana")
+
+
 def sessions(host: Host) -> list[str]:
     """The pids of sshd's sessions of ana."""
     return host.run("ps -eo pid,args | awk '/[s]shd: ana/ { print $1 }'").stdout.split()
@@ -80,29 +94,22 @@ def cut_sessions(host: Host) -> None:
 
 
 def test_no_byte_of_a_log_is_lost_across_cuts(orch: Orch, gpu01: Host, tmp_path: Path) -> None:
-    """The cuts, and all but the first lines, come once the watcher follows."""
-    loop = "while [ $i -lt 250 ]; do"
-    paused = f"{loop} [ $i -ne 1 ] || until [ -e go ]; do sleep 0.05; done;"
-    gpu01.run(WRITER.replace(loop, paused), user="ana")
-    stop = threading.Event()
-
-    def cut() -> None:
-        while not stop.wait(0.9):
-            cut_sessions(gpu01)
-
-    thread = threading.Thread(target=cut)
+    """Each cut comes when the log is followed, and the last lines when there have been all cuts."""
+    writes(gpu01, pauses=(1, 200))
     line = orch.argv("tail", "--raw", "nightly", "--hosts", "gpu01")
     with (tmp_path / "out").open("wb") as out:
         watcher = subprocess.Popen(
             line, stdout=out, stderr=subprocess.PIPE, env=orch.environment(), cwd=orch.cwd
         )
-    until(lambda: (tmp_path / "out").stat().st_size, "the first lines", 60)
-    thread.start()
-    gpu01.run(f"touch {WORKER}/go", user="ana")
-    until(lambda: "flock -n lock" not in processes(gpu01), "the end of the run", 60)
-    stop.set()
-    thread.join()
-    _, words = watcher.communicate(timeout=30)
+    until(lambda: (tmp_path / "out").stat().st_size, "the first lines")
+    gpu01.run(f"touch {WORKER}/go-1", user="ana")
+    seen: set[str] = set()
+    for _ in range(3):
+        until(lambda: followers(gpu01) - seen, "the tail")
+        seen |= followers(gpu01)
+        cut_sessions(gpu01)
+    gpu01.run(f"touch {WORKER}/go-200", user="ana")
+    _, words = watcher.communicate(timeout=120)
     said = (tmp_path / "out").read_bytes()
     assert said == (gpu01.disk / WORKER[1:] / "training.log").read_bytes()
     assert said.endswith(b"\n249999\nthe last words")
@@ -111,17 +118,18 @@ def test_no_byte_of_a_log_is_lost_across_cuts(orch: Orch, gpu01: Host, tmp_path:
 
 
 def test_a_watcher_that_is_killed_leaves_nothing_behind(orch: Orch, gpu01: Host) -> None:
-    gpu01.run(WRITER, user="ana")
+    writes(gpu01, pauses=(200,))
     line = orch.argv("tail", "nightly", "--hosts", "gpu01")
     watcher = subprocess.Popen(line, stdout=subprocess.PIPE, env=orch.environment(), cwd=orch.cwd)
     assert watcher.stdout
     assert watcher.stdout.readline() == b"0\n"
-    assert f"-c +1 -f {WORKER}/training.log" in processes(gpu01)
+    until(lambda: followers(gpu01), "the tail")
     watcher.kill()
     watcher.stdout.close()
     watcher.wait()
-    until(lambda: "-f " + WORKER not in processes(gpu01), "the end of tail on the host", 5)
+    until(lambda: not followers(gpu01), "the end of tail on the host")
     assert "flock -n lock" in processes(gpu01), "the run itself goes on"
+    gpu01.run(f"touch {WORKER}/go-200", user="ana")
     until(lambda: "flock -n lock" not in processes(gpu01), "the end of the run")
 
 

@@ -86,11 +86,11 @@ def test_a_hanging_host_is_a_row_and_a_dead_one_too(gpu01: Host, gpu02: Host, or
     show(gpu01, delay=300)
     began = time.monotonic()
     with gpu02.unreachable():
-        done = orch.having(ORCH_TIMEOUT="3")("gpu-status", code=1)
+        done = orch.having(ORCH_TIMEOUT="8")("gpu-status", code=1)
     slow, dead = done.stdout.splitlines()
     assert slow.startswith("gpu01   nvidia-smi did not answer in 20 s. Turn on persistence mode")
     assert dead.startswith("gpu02   unreachable: ")
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 100  # it would be silent for 300
     assert "Traceback" not in done.stderr
 
 
@@ -117,7 +117,7 @@ def test_watch_keeps_one_connection_and_outlives_its_loss(gpu01: Host, orch: Orc
         while "no GPU" not in block(watching.stdout)[0]:
             pass
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(20) == 130
+        assert watching.wait(60) == 130
         assert watching.stderr is not None
         assert watching.stderr.read().strip() == ""
 

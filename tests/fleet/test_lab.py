@@ -8,10 +8,13 @@ import pytest
 
 from .lab import Answer, Fleet, Host, LabError
 from .lab.image import TAG
+from .lab.shell import wait_until
 
 
-def ssh(fleet: Fleet, target: str, command: str = "id -un") -> subprocess.CompletedProcess[str]:
-    options = ["-F", str(fleet.client.ssh_config), "-o", "BatchMode=yes", "-o", "ConnectTimeout=4"]
+def ssh(
+    fleet: Fleet, target: str, command: str = "id -un", within: int = 30
+) -> subprocess.CompletedProcess[str]:
+    options = ["-F", str(fleet.client.ssh_config), "-o", "BatchMode=yes", "-o", f"ConnectTimeout={within}"]
     return subprocess.run(["ssh", *options, target, command], capture_output=True, text=True, check=False)
 
 
@@ -66,15 +69,16 @@ def test_the_shared_folder_is_one(gpu01: Host, gpu02: Host) -> None:
 
 def test_a_shared_home_has_one_lock(fleet: Fleet, gpu01: Host, gpu02: Host) -> None:
     with fleet.shared_home("ana"):
-        gpu01.run("setsid flock lock sleep 600 >/dev/null 2>&1 </dev/null & sleep 0.2", user="ana")
-        assert gpu02.run("flock -s -n lock true", user="ana", check=False).returncode == 1
+        gpu01.run("setsid flock lock sleep 600 >/dev/null 2>&1 </dev/null &", user="ana")
+        taken = "flock -s -n lock true"
+        wait_until("the lock", lambda: gpu02.run(taken, user="ana", check=False).returncode == 1)
         gpu01.run("pkill -x sleep --ns 1 --nslist pid -u ana")
     assert "lock" not in gpu02.run("ls ~", user="ana").stdout
 
 
 def test_a_cut_link_is_silence_and_join_brings_it_back(fleet: Fleet, gpu01: Host) -> None:
     with gpu01.unreachable():
-        done = ssh(fleet, "ana@gpu01")
+        done = ssh(fleet, "ana@gpu01", within=4)
         assert done.returncode == 255
         assert "timed out" in done.stderr or "No route to host" in done.stderr
         assert ssh(fleet, "ana@gpu02").returncode == 0
@@ -101,7 +105,7 @@ def test_a_reboot_changes_the_boot_id_and_keeps_the_disk(fleet: Fleet, gpu01: Ho
     assert ssh(fleet, "root@gpu01", "cat /proc/sys/kernel/random/boot_id").stdout.strip() == gpu01.boot_id
     assert gpu01.run("cat ~/kept").stdout == "kept\n"
     assert gpu01.run("test -e /run/gone", check=False).returncode == 1
-    assert gpu01.containers() == ["back"]
+    wait_until("the container", lambda: gpu01.containers() == ["back"])
     assert sorted(gpu01.containers(all=True)) == ["back", "ended"]
     gpu01.docker("rm", "-f", "back", "ended")
 
@@ -116,7 +120,7 @@ def test_a_host_without_power_is_silent(fleet: Fleet, gpu01: Host) -> None:
     assert not gpu01.is_on()
     with pytest.raises(LabError, match="gpu01 is off"):
         gpu01.run("true")
-    assert ssh(fleet, "ana@gpu01").returncode == 255
+    assert ssh(fleet, "ana@gpu01", within=4).returncode == 255
 
 
 def test_restart_docker_ends_containers_without_a_policy(gpu01: Host) -> None:

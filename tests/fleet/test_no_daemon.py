@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from .lab import Fleet, Host, LabError, apptainer
+from .lab.shell import wait_until
 from .orch import Orch
 
 PLACE = "/home/ana/.orch/ana/mnist"
@@ -64,7 +65,7 @@ def test_apptainer_trains_by_every_verb(orch: Orch, gpu01: Host, image: str, tmp
     assert "running" in orch("ps").stdout
     assert orch("exec", "two", "--", "sh", "-c", "echo $ORCH_RUN_DIR").stdout.startswith("/orch/runs/")
     assert "stopped" in orch("stop", "two", "--now").stdout
-    assert gpu01.run("pgrep -x sleep -u ana", check=False).returncode, "nothing is left of it"
+    wait_until("nothing is left of it", lambda: gpu01.run("pgrep -x sleep -u ana", check=False).returncode)
     assert "trained" in orch("tail", "one").stdout
     orch("fetch", "one", "--to", tmp_path / "back")
     assert list((tmp_path / "back").rglob("checkpoint"))

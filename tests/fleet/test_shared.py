@@ -108,7 +108,7 @@ def test_a_deploy_that_is_killed_in_the_middle_is_taken_back(orch: Orch, gpu01: 
     first.send_signal(signal.SIGKILL)
     first.communicate()
     gpu01.run(f"touch {ROOT}/ana/mnist/workspace/go", user="ana")
-    out, err = second.communicate(timeout=120)
+    out, err = second.communicate(timeout=240)
     assert (second.returncode, out) == (75, ""), err
     assert "what is there has changed since the plan was made. Deploy again." in err
     assert gpu01.containers(all=True) == []

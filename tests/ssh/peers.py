@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
+from tests.until import until
 
 QUICK = 2.0
 """Seconds to connect, for hosts that won't be reached anyway."""
@@ -34,10 +34,7 @@ def jump_of(machine: Machine) -> Machine:
 
 def ends(pid: int) -> None:
     """Wait until a process is gone."""
-    until = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of process {pid}")
 
 
 def pid_of_session(machine: Machine) -> int:

@@ -212,7 +212,7 @@ def test_an_agent_that_never_answers_does_not_stop_a_login_by_file(
         assert f"the agent at {tmp_path}/stale gives no answer" in said
         (sshd.client / ".ssh" / "config").write_text(f"IdentityFile {sshd.login}\n")
         connect(without_key(sshd.host())).close()
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
     connect(without_key(sshd.host())).close()
 

@@ -23,6 +23,7 @@ from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host, Settings
 from tests.ssh.conftest import TRANSPORTS
 from tests.ssh.server import Server, free_port
+from tests.until import until
 
 MB = 1_000_000
 
@@ -50,7 +51,7 @@ def read_line(stream: object) -> bytes:
     """Read up to a line end, which a terminal may send in a piece of its own."""
     line = b""
     while not line.endswith(b"\n"):
-        line += stream.read(timeout=20)  # type: ignore[attr-defined]
+        line += stream.read(timeout=60)  # type: ignore[attr-defined]
     return line
 
 
@@ -74,9 +75,9 @@ def test_a_script_has_no_stdin_to_eat(machine: Machine) -> None:
 
 def test_a_process_left_behind_does_not_hold_the_answer(machine: Machine) -> None:
     """Without redirections it keeps the streams open for as long as it lives."""
-    result = machine.run(Script("x", "sleep 30 & echo $!"), deadline=20)
+    result = machine.run(Script("x", "sleep 30 & echo $!"), deadline=60)
     os.kill(int(result.out), 9)
-    assert result.seconds < 15
+    assert result.seconds < 28  # it would hold it for 30
 
 
 def test_a_lot_on_both_streams_at_once(machine: Machine) -> None:
@@ -96,7 +97,7 @@ def test_a_script_that_hangs_ends_at_its_deadline_and_the_machine_goes_on(machin
         machine.run(Script("smi", "echo first; sleep 30"), deadline=0.5)
     assert str(caught.value) == "gpu01: smi: no answer within 0.5 s"
     assert caught.value.exit_code == 1
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 28
     assert machine.run(Script("x", "echo on")).out == b"on\n"
 
 
@@ -212,10 +213,7 @@ def test_closing_a_stream_early_ends_what_reads_it(machine: Machine, terminal: T
     with machine.stream(Script("x", "echo $$; cat"), terminal=terminal) as stream:
         pid = int(read_line(stream))
         os.kill(pid, 0)
-    until = time.monotonic() + 20
-    while alive(pid):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: not alive(pid), "the end of what reads it")
 
 
 def alive(pid: int) -> bool:
@@ -285,7 +283,7 @@ def test_a_file_that_is_not_there(machine: Machine) -> None:
 
 def test_a_tunnel_is_a_socket_on_the_host(machine: Machine, sshd: Server) -> None:
     tunnel = machine.tunnel(sshd.port)
-    tunnel.settimeout(20)
+    tunnel.settimeout(60)
     assert tunnel.recv(8).startswith(b"SSH-2.0")
     tunnel.send(b"bye\r\n")
     tunnel.close()

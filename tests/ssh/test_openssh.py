@@ -107,7 +107,7 @@ def test_a_master_that_is_dead_or_stands_still_is_passed_over(
         assert (tmp_path / "cm").exists()
         began = time.monotonic()
         assert kind_of(GPU) is SshMachine
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         os.kill(pid, signal.SIGKILL)
 
 

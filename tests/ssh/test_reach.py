@@ -21,6 +21,7 @@ from orchestrator.hosts.fleet import each
 from orchestrator.inventory import Host, Settings
 from tests.ssh.peers import QUICK, listening
 from tests.ssh.server import Server, free_port
+from tests.until import until
 
 
 def host(port: int, address: str = "127.0.0.1", timeout: float = QUICK) -> Host:
@@ -32,7 +33,7 @@ def unreachable(host: Host) -> str:
     with pytest.raises(Unreachable) as caught:
         connect(host)
     assert caught.value.exit_code == 69
-    assert time.monotonic() - began < host.settings.timeout + 5
+    assert time.monotonic() - began < host.settings.timeout + 20
     return str(caught.value)
 
 
@@ -99,7 +100,7 @@ def test_a_port_where_something_else_answers(sshd: Server) -> None:
                     peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
-        said = unreachable(host(sock.getsockname()[1], timeout=5))
+        said = unreachable(host(sock.getsockname()[1], timeout=30))
         assert "takes the connection and closes it at once. Is its sshd full (MaxStartups)" in said
         sock.shutdown(socket.SHUT_RDWR)
 
@@ -150,7 +151,7 @@ def test_broken_hosts_hide_no_good_one(sshd: Server, tmp_path: Path) -> None:
         hosts = [h for pair in zip(good, broken, strict=False) for h in pair] + good[len(broken) :]
         began = time.monotonic()
         outcomes = each(hosts, lambda m: m.run(Script("x", "echo hi")).text)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
     assert [o.host for o in outcomes] == hosts
     assert [o.value for o in outcomes if o.host in good] == ["hi\n"] * len(good)
     assert [o.error.exit_code for o in outcomes if o.error] == [69, 69, 69, 78, 77]
@@ -169,7 +170,4 @@ def test_nothing_is_left_open(sshd: Server) -> None:
             machine.tunnel(sshd.port).close()
         with pytest.raises(ConfigError):
             connect(sshd.host(key=sshd.folder))
-    until = time.monotonic() + 10
-    while count() > before and time.monotonic() < until:
-        time.sleep(0.02)
-    assert count() <= before
+    until(lambda: count() <= before, "the end of all that was open")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -123,9 +122,7 @@ def test_connect_timeout_holds_where_the_inventory_says_nothing(sshd: Server) ->
     with listening() as silent:
         port = silent.getsockname()[1]
         configure(sshd, f"Host gpu\n HostName 127.0.0.1\n Port {port}\n ConnectTimeout 2\n")
-        began = time.monotonic()
         assert "no SSH answer within 2 s" in orch_says()
-        assert time.monotonic() - began < 8
         host = Host("gpu01", "gpu", settings=Settings(timeout=0.5), sources={"timeout": "hosts.ini:1"})
         with pytest.raises(Unreachable, match=r"within 0\.5 s"):
             connect(host)

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from orchestrator.container.engine import Environment
 from orchestrator.container.ready import NoEnvironment, read_environment
 from orchestrator.hosts.command import Command, Raw, Secret
 from tests.unit.here import Here, record, venv_in
+from tests.until import until
 
 CONTAINER = Environment(
     engine="docker",
@@ -103,23 +103,18 @@ def test_a_command_in_a_venv_has_its_own_locale(tmp_path: Path) -> None:
     for how in ("orch_enter", "orch_detach"):
         (tmp_path / "said").unlink(missing_ok=True)
         sh(venv(tmp_path), f"{how} '{tmp_path}' {asks}")
-        until = time.monotonic() + 10
-        while not (tmp_path / "said").exists():
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        until((tmp_path / "said").exists, "what it says")
         assert (tmp_path / "said").read_text() == "none\n", how
 
 
 def test_a_detached_command_is_not_waited_for(tmp_path: Path) -> None:
-    before = time.monotonic()
+    waits = "until [ -e go ]; do sleep 0.05; done"
     sh(
         venv(tmp_path),
-        f"orch_detach '{tmp_path}' sh -c 'sleep 1; echo \"$GREETING\" > done.part; mv done.part done'",
+        f"orch_detach '{tmp_path}' sh -c '{waits}; echo \"$GREETING\" > done.part; mv done.part done'",
     )
-    assert time.monotonic() - before < 0.9
-    while not (tmp_path / "done").exists():
-        assert time.monotonic() - before < 10
-        time.sleep(0.05)
+    (tmp_path / "go").touch()
+    until((tmp_path / "done").exists, "its end")
     assert (tmp_path / "done").read_text() == "hello  there\n"
 
 

@@ -134,7 +134,7 @@ def test_lines_come_at_once(worker: Worker, tmp_path: Path) -> None:
         late.append(time.monotonic() - began)
         time.sleep(0.02)
     pieces.close()
-    assert sorted(late)[10] < 0.02
+    assert sorted(late)[10] < 0.2  # one that looks once a second takes 0.5
 
 
 def test_leaving_leaves_no_process(machine: Here, worker: Worker) -> None:

@@ -104,7 +104,7 @@ def test_an_nvidia_smi_that_ignores_term_is_ended(bin_: Path, tmp_path: Path, sh
     began = time.monotonic()
     answer = report(bin_, shell)
     assert answer.problem == "nvidia-smi did not answer in 20 s"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
 
 
 @pytest.fixture

@@ -140,15 +140,15 @@ def shown(place: Place, token: str) -> int:
 def test_one_that_is_heard_keeps_its_turn_and_one_that_is_not_loses_it(
     place: Place, tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`timeout` here ends after a second what is to be ended after a minute."""
+    """`timeout` here ends after three seconds what is to be ended after a minute."""
     (tools / "timeout").write_text('#!/bin/sh\n[ "$3" = 60 ] || exec /usr/bin/timeout "$@"\n'
-                                   'shift 3\nexec /usr/bin/timeout -s KILL 1 "$@"\n')  # fmt: skip
+                                   'shift 3\nexec /usr/bin/timeout -s KILL 3 "$@"\n')  # fmt: skip
     (tools / "timeout").chmod(0o755)
     monkeypatch.setattr(room, "HEARTBEAT", 0.2)
     undone = place.folder / "undone"
     undo = Script("undo", f"echo > {shlex.quote(str(undone))}")
     with turn(place.machine, str(place.folder), undo) as token:
-        time.sleep(2.5)  # more than twice what silence may last
+        time.sleep(6.5)  # more than twice what silence may last
         assert shown(place, token) == 0
         assert not undone.exists()
     until(lambda: free(place))

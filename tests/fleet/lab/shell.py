@@ -56,7 +56,7 @@ def run(*argv: object, check: bool = True, input: str | None = None, timeout: fl
     return done
 
 
-def wait_until(what: str, ready: Callable[[], object], within: float = 30) -> None:
+def wait_until(what: str, ready: Callable[[], object], within: float = 120) -> None:
     """Poll ``ready`` until it is true; LabError with ``what`` after ``within`` seconds."""
     end = time.monotonic() + within
     while not ready():
