@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 import traceback
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -30,6 +31,15 @@ def source(name: str) -> str | None:
     """Return a template's text, with line ends of one kind; None when there is no such template."""
     path = templates_root().joinpath(*name.split("/"))
     return path.read_text(encoding="utf-8").replace("\r\n", "\n") if path.is_file() else None
+
+
+def sources(*names: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each template that is meant: a file, or every Python file of a folder."""
+    for name in names:
+        path = templates_root().joinpath(name)
+        inside = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+        for full in [f"{name}/{n}" for n in inside if n.endswith(".py")] or [name]:
+            yield full, source(full) or ""
 
 
 @cache

@@ -16,7 +16,7 @@ from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script, on_host
 from orchestrator.inventory import Host
-from orchestrator.render import render, source
+from orchestrator.render import render, sources
 from orchestrator.run.spec import RunSpec
 
 LAUNCH_DEADLINE = 300.0
@@ -67,7 +67,7 @@ def launch_line(spec: RunSpec, *, lock: bool = True) -> str:
     """
     words: list[str | Raw] = ["nohup", "setsid"]
     words += ["flock", "-w", "10", Raw('"$ORCH_WORKER_DIR/lock"')] if lock else []
-    words += ["python3", Raw('"$ORCH_RUN_DIR/supervise.py"'), "--person", spec.person, "--run", spec.run]
+    words += ["python3", Raw('"$ORCH_WORKER_DIR/supervise.py"'), "--person", spec.person, "--run", spec.run]
     line = Command((*words, "--", *spec.argv)).shell()
     return f'{line} >> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null'
 
@@ -92,7 +92,7 @@ def script(order: Order, host: str) -> Script:
         slug=slug(spec.name or "run"),
         again=order.again,
         launch=_private(order, host),
-        supervisor=(source("supervise.py") or "").rstrip(),
+        supervisor=_supervisor(),
         line=start + launch_line(spec),
         unlocked=start + launch_line(spec, lock=False),
         sub=spec.sub,
@@ -104,6 +104,11 @@ def script(order: Order, host: str) -> Script:
         **_owner(order.identity),
     )
     return Script("launch", text)
+
+
+def _supervisor() -> dict[str, str]:
+    """Return supervise.py and its modules: texts by their names below the worker's folder."""
+    return {name: text.rstrip() for name, text in sources("supervise.py", "supervisor")}
 
 
 def _owner(identity: Identity | None) -> dict[str, Any]:
@@ -124,7 +129,7 @@ def _private(order: Order, host: str) -> str:
         "ORCH_RUN_NAME": spec.name or spec.run,
         "ORCH_PERSON": spec.person,
     }
-    return json.dumps({"host": host, "grace": GRACE, "env": own})[1:]
+    return json.dumps({"host": host, "grace": GRACE, "timeout": spec.timeout, "env": own})[1:]
 
 
 def launch(machine: Machine, order: Order) -> Launched:

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.run.record import Record
+from orchestrator.units import as_docker, spell
 
 STARTING_FOR = 30.0
 """Seconds after a launch in which a worker that has not spoken yet counts as starting."""
 
 STALE = 60.0
 """Seconds without a heartbeat (one comes every 10) after which an unseen supervisor counts as gone."""
+
+TIMED_OUT = 124
+"""The exit status of a run whose --timeout was over, as `timeout` has it."""
 
 LIVE = ("starting", "running")
 STATES = (*LIVE, "succeeded", "failed", "stopped", "lost")
@@ -57,8 +61,11 @@ def _ended(record: Record, started: float | None) -> Status:
     state = record.state
     code, number = state.get("exit_code"), state.get("signal")
     status = code if code is not None else 128 + int(number or 0)
+    kind = state.get("cause", {}).get("kind")
     if state["state"] == "stopped":
         status = 128 + signal.SIGTERM
+    elif kind == "timeout":
+        status = TIMED_OUT
     cause = describe(state.get("cause", {}))
     if record.lock == "held":
         cause = f"{cause}; a child of it still runs".lstrip("; ")
@@ -107,11 +114,14 @@ def describe(cause: Mapping[str, Any]) -> str:
     """Return a recorded cause in words; empty for a clean exit."""
     kind = cause.get("kind")
     if kind == "exit":
-        return f"exit {cause.get('code')}" if cause.get("code") else ""
+        return _exit(cause)
     if kind == "signal":
-        return signal_words(int(cause.get("signal", 0)))
+        after = f" after {cause['exception']}" if cause.get("exception") else ""
+        return signal_words(int(cause.get("signal", 0))) + after + _neighbour(cause)
     if kind == "oom":
-        return "out of memory (killed by the kernel)" + (", probably" if cause.get("probable") else "")
+        return _out_of_memory(cause)
+    if kind == "timeout":
+        return f"timeout after {spell(float(cause.get('seconds', 0)))}"
     if kind == "not started":
         return str(cause.get("message", "not started"))
     if kind == "stopped":
@@ -120,9 +130,44 @@ def describe(cause: Mapping[str, Any]) -> str:
     return str(kind or "")
 
 
+def _exit(cause: Mapping[str, Any]) -> str:
+    code, said = cause.get("code"), str(cause.get("exception") or "")
+    status = f"exit {code}" if code else ""
+    if said and code != 1:  # 1 is what Python makes of an exception
+        said = f"{said} ({status})"
+    return (said or status) + _neighbour(cause)
+
+
+def _neighbour(cause: Mapping[str, Any]) -> str:
+    return "; the kernel killed a process of this environment for memory" if cause.get("oom_kills") else ""
+
+
+def _out_of_memory(cause: Mapping[str, Any]) -> str:
+    limit = cause.get("limit")
+    whose = {
+        "container": f"the container's {as_docker(int(limit))} ran out"
+        if limit
+        else "the container's ran out",
+        "host": "the host's ran out",
+    }.get(str(cause.get("where")))
+    words = "out of memory" + (f": {whose}" if whose else "") + " (killed by the kernel)"
+    return words + (", probably" if cause.get("probable") else "")
+
+
+_NAMES = {
+    signal.SIGKILL: "killed from outside",
+    signal.SIGSEGV: "a crash in native code",
+    signal.SIGILL: "an instruction that this CPU lacks",
+    signal.SIGBUS: "often a full /dev/shm: see shm_size",
+    signal.SIGABRT: "aborted by native code",
+}
+
+
 def signal_words(number: int) -> str:
-    """Return a signal with its name: `signal 11 (SIGSEGV)`."""
+    """Return a signal with its name and what it mostly means: `signal 9 (SIGKILL, killed from outside)`."""
     try:
-        return f"signal {number} ({signal.Signals(number).name})"
+        known = signal.Signals(number)
     except ValueError:
         return f"signal {number}"
+    meaning = f", {_NAMES[known]}" if known in _NAMES else ""
+    return f"signal {number} ({known.name}{meaning})"

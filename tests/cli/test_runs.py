@@ -356,7 +356,7 @@ def test_dry_run_prints_the_line_and_reaches_nothing(project: Path) -> None:
     assert said.status == 0
     assert said.machines == {}
     assert said.out.startswith(
-        'nohup setsid flock -w 10 "$ORCH_WORKER_DIR/lock" python3 "$ORCH_RUN_DIR/supervise.py"'
+        'nohup setsid flock -w 10 "$ORCH_WORKER_DIR/lock" python3 "$ORCH_WORKER_DIR/supervise.py"'
     )
     assert said.out.endswith(
         '-- python3 train.py --epochs=100 >> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null\n'

@@ -210,7 +210,7 @@ def test_a_launch_that_was_given_up_never_begins(place: Place) -> None:
     place.launch("true", watch=20)
     line = [
         "python3",
-        str(place.worker().parent / "supervise.py"),
+        str(place.worker() / "supervise.py"),
         "--person",
         "a",
         "--run",

@@ -115,7 +115,7 @@ def test_an_order_runs_where_the_caller_stands(tmp_path: Path) -> None:
     text = script(order, "gpu01").text
     assert 'place="$HOME"/.orch/ana/mnist' in text
     assert launch_line(spec) == (
-        'nohup setsid flock -w 10 "$ORCH_WORKER_DIR/lock" python3 "$ORCH_RUN_DIR/supervise.py" '
+        'nohup setsid flock -w 10 "$ORCH_WORKER_DIR/lock" python3 "$ORCH_WORKER_DIR/supervise.py" '
         f"--person ana --run {spec.run} -- python3 train.py "
         '>> "$ORCH_WORKER_DIR/training.log" 2>&1 < /dev/null'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -12,9 +13,9 @@ from tests.until import until
 
 NOTE = """
 import sys; sys.path.insert(0, sys.argv[1])
-import supervise; supervise.SIZES = 8
-times = iter(range(1000)); supervise.time.time = lambda: next(times)
-sizes = supervise.Sizes(sys.argv[2])
+from supervisor import sizes as module; module.SIZES = 8
+times = iter(range(1000)); module.time.time = lambda: next(times)
+sizes = module.Sizes(sys.argv[2])
 for number in range(int(sys.argv[3])):
     print("x" * 9, flush=True); sizes.note(); sizes.note()
 """
@@ -53,9 +54,10 @@ def noted_so_far(worker: Worker) -> str:
 def test_a_supervisor_notes_them_at_the_start_and_at_each_heartbeat(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "gpu01")
     quick = tmp_path / "quick"
-    quick.mkdir()
-    text = SUPERVISE.read_text()
-    (quick / "supervise.py").write_text(text.replace("HEARTBEAT = 10.0", "HEARTBEAT = 0.05"))
+    shutil.copytree(SUPERVISE.parent / "supervisor", quick / "supervisor")
+    shutil.copy(SUPERVISE, quick)
+    training = quick / "supervisor" / "training.py"
+    training.write_text(training.read_text().replace("HEARTBEAT = 10.0", "HEARTBEAT = 0.05"))
     began = int(time.time())
     worker.start(
         "sh", "-c", "echo hello; until [ -e go ]; do sleep 0.05; done", program=quick / "supervise.py"

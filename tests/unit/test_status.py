@@ -49,7 +49,14 @@ def test_alive() -> None:
     [
         (ended("succeeded", {"kind": "exit", "code": 0}, 0), ("succeeded", "", 0)),
         (ended("failed", {"kind": "exit", "code": 3}, 3), ("failed", "exit 3", 3)),
-        (ended("failed", {"kind": "signal", "signal": 11}, None, 11), ("failed", "signal 11 (SIGSEGV)", 139)),
+        (
+            ended("failed", {"kind": "signal", "signal": 11}, None, 11),
+            ("failed", "signal 11 (SIGSEGV, a crash in native code)", 139),
+        ),
+        (
+            ended("failed", {"kind": "timeout", "seconds": 5400}, None, 9),
+            ("failed", "timeout after 1h30m", 124),
+        ),
         (ended("failed", {"kind": "oom"}, None, 9), ("failed", "out of memory (killed by the kernel)", 137)),
         (ended("stopped", {"kind": "stopped", "by": "bob"}, 0), ("stopped", "by bob", 143)),
         (ended("stopped", {"kind": "stopped", "by": "bob"}, None, 9), ("stopped", "by bob", 143)),
@@ -112,6 +119,33 @@ def test_without_a_lock_it_says_by_what_it_judges() -> None:
 def test_before_the_first_word(age: float, lock: str, state: str) -> None:
     silent = replace(record(lock=lock), state={}, placed=NOW - age)
     assert judge(silent).state == state
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ({"kind": "exit", "code": 1, "exception": "ValueError: no"}, "ValueError: no"),
+        ({"kind": "exit", "code": 3, "exception": "ValueError: no"}, "ValueError: no (exit 3)"),
+        (
+            {"kind": "signal", "signal": 6, "exception": "ValueError: no"},
+            "signal 6 (SIGABRT, aborted by native code) after ValueError: no",
+        ),
+        (
+            {"kind": "exit", "code": 1, "oom_kills": 1},
+            "exit 1; the kernel killed a process of this environment for memory",
+        ),
+        (
+            {"kind": "oom", "where": "container", "limit": 64 * 2**30},
+            "out of memory: the container's 64g ran out (killed by the kernel)",
+        ),
+        (
+            {"kind": "oom", "where": "host", "probable": True},
+            "out of memory: the host's ran out (killed by the kernel), probably",
+        ),
+    ],
+)
+def test_causes_in_words(cause: dict[str, Any], words: str) -> None:
+    assert describe(cause) == words
 
 
 def test_an_unknown_cause_is_no_crash() -> None:

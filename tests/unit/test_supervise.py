@@ -36,6 +36,8 @@ class Worker:
         *command: str,
         env: dict[str, str] | None = None,
         grace: float = 5.0,
+        timeout: float = 0,
+        outer: dict[str, str] | None = None,
         program: Path = SUPERVISE,
     ) -> None:
         launch = {
@@ -43,6 +45,7 @@ class Worker:
             "container": "c1",
             "host": "gpu01",
             "grace": grace,
+            "timeout": timeout,
             "env": {"ORCH_RUN_ID": RUN, **(env or {})},
         }
         (self.folder / "launch.json").write_text(json.dumps(launch))
@@ -52,7 +55,7 @@ class Worker:
             self.process = subprocess.Popen(
                 line,
                 cwd=self.folder / "work",
-                env={**os.environ, "ORCH_WORKER_DIR": str(self.folder)},
+                env={**os.environ, "ORCH_WORKER_DIR": str(self.folder), **(outer or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -65,6 +68,11 @@ class Worker:
         except FileNotFoundError:
             return {}
         return state
+
+    @property
+    def look(self) -> dict[str, Any]:
+        look: dict[str, Any] = json.loads((self.folder / "end.json").read_text())
+        return look
 
     @property
     def log(self) -> str:
@@ -136,6 +144,97 @@ def test_a_signal_from_outside_is_a_failure_with_its_number(worker: Worker, numb
     state = worker.end()
     assert (state["state"], state["exit_code"], state["signal"]) == ("failed", None, number)
     assert state["cause"] == {"kind": "signal", "signal": number}
+
+
+def test_the_exception_that_a_python_died_of_is_the_cause(worker: Worker) -> None:
+    worker.start(sys.executable, "-c", "raise ValueError('no such\\nthing')")
+    assert worker.end()["cause"] == {"kind": "exit", "code": 1, "exception": "ValueError: no such"}
+
+
+def test_an_exception_that_was_caught_is_not_the_cause(worker: Worker) -> None:
+    code = "import logging, sys\ntry: 1 / 0\nexcept ZeroDivisionError: logging.exception('x')\nprint('on')"
+    worker.start(sys.executable, "-u", "-c", code + "; sys.exit(3)")
+    assert worker.end()["cause"] == {"kind": "exit", "code": 3}
+    assert "ZeroDivisionError" in worker.log
+
+
+def test_a_time_that_is_over_ends_the_command(worker: Worker) -> None:
+    worker.start("sh", "-c", "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done", timeout=0.5)
+    assert worker.process
+    assert worker.process.wait(timeout=30) == 124
+    assert worker.state["state"] == "failed"
+    assert worker.state["cause"] == {"kind": "timeout", "seconds": 0.5}
+    assert worker.log.endswith("saved\n")
+
+
+def test_a_time_that_is_over_ends_what_ignores_sigterm(worker: Worker) -> None:
+    worker.start("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done", timeout=0.2, grace=0.2)
+    state = worker.end()
+    assert (state["state"], state["cause"]["kind"], state["signal"]) == ("failed", "timeout", 9)
+
+
+def test_a_child_with_a_session_of_its_own_may_save_too(worker: Worker) -> None:
+    child = "trap 'sleep 0.3; echo saved; exit' TERM; echo ready; while :; do sleep 0.05; done"
+    worker.start("sh", "-c", f'setsid sh -c "{child}" & wait')
+    until(lambda: "ready" in worker.log)
+    os.kill(worker.state["pid"], signal.SIGTERM)
+    assert worker.end()["state"] == "stopped"
+    assert worker.log.endswith("saved\n")
+
+
+def test_the_host_is_looked_at_before_the_last_word(worker: Worker) -> None:
+    worker.start(sys.executable, "-c", "x = bytearray(30_000_000); raise SystemExit(3)")
+    worker.end()
+    look = worker.look
+    assert look["memory_total"] > look["memory_available"] > 0
+    assert look["disk_total"] >= look["disk_free"] > 0
+    assert look["max_rss"] > 30_000_000
+    assert look["user_seconds"] > 0
+    assert "gpus" not in look
+
+
+SMI = """\
+case "$*" in
+    *query-gpu*) echo 'GPU-a, 0, 11000, 40536, 64, A100, of 40 GB'
+        echo 'GPU-b, 1, [GPU is lost], 1, 1, A100' ;;
+    *) echo 'GPU-a, 71, 10500, python3, train.py'; echo 'GPU-c, 72, 1, x' ;;
+esac
+"""
+
+
+def smi(worker: Worker, text: str) -> dict[str, str]:
+    program = worker.folder / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}
+
+
+def test_the_gpus_of_the_run_are_looked_at(worker: Worker) -> None:
+    worker.start("false", outer=smi(worker, SMI))
+    worker.end()
+    first, second = worker.look["gpus"]
+    assert (first["uuid"], first["index"], first["name"]) == ("GPU-a", 0, "A100, of 40 GB")
+    assert (first["memory_used"], first["temperature"], first["fault"]) == (11000 * 2**20, 64, None)
+    assert (second["memory_used"], second["fault"]) == (None, "GPU is lost")
+    assert worker.look["gpu_processes"] == [
+        {"uuid": "GPU-a", "pid": 71, "memory": 10500 * 2**20, "name": "python3, train.py"}
+    ]
+
+
+def test_a_driver_that_answers_nothing_is_a_fault(worker: Worker) -> None:
+    worker.start("false", outer=smi(worker, "echo 'No devices were found'; exit 6"))
+    worker.end()
+    assert worker.look["gpus"][0] == {"uuid": "GPU-a", "fault": "No devices were found"}
+
+
+def test_a_driver_that_hangs_does_not_hold_up_the_end_of_a_run_that_is_stopped(worker: Worker) -> None:
+    worker.start("sleep", "60", outer=smi(worker, "exec sleep 8"))
+    worker.running()
+    begun = time.monotonic()
+    os.kill(worker.state["pid"], signal.SIGTERM)
+    assert worker.end()["state"] == "stopped"
+    assert time.monotonic() - begun < 7
 
 
 def test_a_command_that_is_not_there(worker: Worker) -> None:
@@ -253,6 +352,7 @@ def test_the_end_is_recorded_on_a_full_disk(tmp_path: Path) -> None:
         state = worker.end()
         assert (disk / "gpu01" / "work" / "big").stat().st_size > 50_000
         assert (state["state"], state["exit_code"]) == ("failed", 7)
+        assert not list((disk / "gpu01").glob("end.json*"))
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -260,4 +360,5 @@ def test_the_end_is_recorded_on_a_full_disk(tmp_path: Path) -> None:
 def test_it_is_python_3_6() -> None:
     import ast
 
-    ast.parse(SUPERVISE.read_text(), feature_version=(3, 6))
+    for file in (SUPERVISE, *(SUPERVISE.parent / "supervisor").glob("*.py")):
+        ast.parse(file.read_text(), feature_version=(3, 6))

@@ -1,0 +1,48 @@
+"""What is installed in the environment and was not when it was deployed."""
+
+import json
+import os
+import re
+import sys
+
+from supervisor.files import read_bytes, read_json, remove
+
+IMAGE_PACKAGES = "/usr/local/lib/orch/packages.txt"  # what the image has, as name==version
+
+
+def added_packages(search, known):
+    """Return `name==version` of what is installed and is not in the lists of the deploy (files `known`)."""
+    before = set()
+    for path in known:
+        before.update(
+            _package(line.strip(), "==") for line in read_bytes(path).decode("utf-8", "replace").splitlines()
+        )
+    found = set()
+    for folder in search:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        stems = [os.path.splitext(name)[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
+        found.update(_package(re.sub(r"-py[0-9.]+$", "", stem), "-") for stem in stems if "-" in stem)
+    return sorted(found - before) if before else []
+
+
+def _package(text, sign):
+    name, _, version = text.rpartition(sign)
+    return "{}=={}".format(re.sub("[-_.]+", "-", name).lower(), version)
+
+
+def note_packages(path):
+    """Add to spec.json what was installed since the deploy. One that can't be written stays as it is."""
+    known = [IMAGE_PACKAGES, os.path.join(os.environ.get("VIRTUAL_ENV", "/nowhere"), "packages.txt")]
+    added, spec = added_packages(sys.path[1:], known), read_json(path)
+    if not added or not spec:
+        return
+    part = "{}.part{}".format(path, os.getpid())
+    try:
+        with open(part, "w") as file:
+            file.write(json.dumps(dict(spec, packages=added)) + "\n")
+        os.rename(part, path)
+    except OSError:
+        remove(part)
