@@ -39,6 +39,12 @@ class FoundRun:
         return self.spec.run
 
     @property
+    def absent(self) -> tuple[str, ...]:
+        """The hosts it was launched on of which no record was read."""
+        there = {worker.record.host for worker in self.workers}
+        return tuple(host for host in self.spec.hosts if host not in there)
+
+    @property
     def called(self) -> str:
         """What a person may call it on a command line: its name, else its id."""
         return self.spec.name or self.spec.run

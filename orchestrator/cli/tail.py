@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-import os
-import queue
-import sys
-import threading
-from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli import colour, completing
+from orchestrator.cli import completing
 from orchestrator.cli.app import App
 from orchestrator.cli.options import host_options, pass_app
-from orchestrator.errors import INTERRUPTED, OK, LostConnection, OrchError
+from orchestrator.errors import FAILED, INTERRUPTED, OK, LostConnection, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.cli.runs import FoundRun, Worker
-    from orchestrator.logs.follow import Following
-    from orchestrator.logs.session import Piece
-    from orchestrator.logs.view import View
+    from orchestrator.logs.saved import Saved
+    from orchestrator.logs.session import Start
     from orchestrator.run.status import Status
 
 LAST = 10
-"""Lines of the log's end that `orch tail` begins with when it is shown without -n."""
+"""Lines of the log's end that are shown of a run that is over."""
 
-_AHEAD = 64
-"""Pieces read ahead of what is shown: memory does not grow with the log."""
+_TRIES = 3
+"""Times that the record of a run is asked for at its end: the line may be a bad one."""
+
+
+def _seconds(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    from orchestrator.units import seconds_of
+
+    try:
+        return None if value is None else ceil(seconds_of(value))
+    except ValueError as error:
+        raise UsageError(f"--since {value}: {error}") from None
 
 
 @click.command("tail")
 @host_options
 @click.option("-n", "--lines", type=click.IntRange(0), help="Begin so many lines before the end.")
 @click.option(
+    "--since", metavar="TIME", callback=_seconds, help="Begin with what was written since then: 10m, 2h."
+)
+@click.option(
     "-f", "--follow", "_follow", is_flag=True, hidden=True, expose_value=False
 )  # every hand types it
 @click.option("--no-follow", is_flag=True, help="Show what is there and end.")
 @click.option("--raw", is_flag=True, help="The file's bytes as they are (one worker).")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write DIR/HOST.log, byte for byte, instead; called again it goes on where it stopped.",
+)
 @click.argument("word", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @pass_app
 def command(
@@ -45,123 +60,93 @@ def command(
     hosts: tuple[str, ...],
     exclude: tuple[str, ...],
     lines: int | None,
+    since: int | None,
     no_follow: bool,
     raw: bool,
+    output: Path | None,
     word: str | None,
 ) -> int:
     """Show the log of a run as it grows, and end with the run's exit status. Ctrl-C ends only the watching.
 
+    --since goes by what the supervisor notes every ten seconds: it may show up to ten seconds more.
+
     \b
       orch tail
       orch tail nightly -n 100
-      orch tail --raw nightly > training.log
+      orch tail nightly --since 10m
+      orch tail nightly --output logs
     """
     from orchestrator.cli.runs import find_run, only_worker
+    from orchestrator.logs.session import Start
 
+    if lines is not None and since is not None:
+        raise UsageError("-n and --since exclude each other")
+    if output and (raw or lines is not None or since is not None):
+        raise UsageError("--output takes the whole log as it is: no -n, --since or --raw with it")
     found = find_run(app, word, hosts)
     if raw:
         only_worker(found)
-    return follow_run(app, found, lines=lines, live=not no_follow, raw=raw)
+    absent = () if hosts else found.absent
+    for host in absent:
+        app.say(f"orch: {host}: no answer, or no record of the run there: its log is missing here")
+    if output:
+        code = save_run(app, found, app.cwd / output, live=not no_follow)
+    else:
+        start = None if lines is None and since is None else Start(lines, since)
+        code = follow_run(app, found, start=start, live=not no_follow, raw=raw)
+    return code or (FAILED if absent else OK)
 
 
 def follow_run(
-    app: App,
-    found: FoundRun,
-    *,
-    lines: int | None = None,
-    live: bool = True,
-    raw: bool = False,
+    app: App, found: FoundRun, *, start: Start | None = None, live: bool = True, raw: bool = False
 ) -> int:
     """Show all workers' logs until the run ends; return the run's exit status, 130 after Ctrl-C."""
+    from orchestrator.cli.flow import Flow
+    from orchestrator.cli.screen import Screen
+
     screen = Screen([w.record.host for w in found.workers], raw=raw)
+    flow = Flow(app, found.workers, live=live, start=start)
     try:
-        for worker, piece in _pieces(app, found, lines, live):
-            screen.show(worker.record.host, piece)
+        for host, piece in flow.pieces():
+            screen.show(host, piece)
         screen.end()
     except KeyboardInterrupt:
         screen.end()
-        app.say(f"\nthe run goes on:   orch tail {found.called}      orch stop {found.called}")
-        return INTERRUPTED
-    return report_end(app, _again(app, found)) if live else OK
+        return _left(app, found, f"orch tail {found.called}")
+    return (report_end(app, _again(app, found)) if live else OK) or flow.exit_code
 
 
-class Screen:
-    """Where pieces of logs become visible: stdout, line by line, or byte by byte where `raw`."""
+def save_run(app: App, found: FoundRun, folder: Path, *, live: bool) -> int:
+    """Write all workers' logs into a folder until the run ends; return as `follow_run` does."""
+    from orchestrator.cli.flow import Flow
+    from orchestrator.logs.saved import Saved, held
 
-    def __init__(self, hosts: Sequence[str], *, raw: bool) -> None:
-        from orchestrator.logs.view import prefixes
-
-        self._raw, self._terminal = raw, sys.stdout.isatty()
-        self._prefixes = prefixes(hosts, colour=colour.shown(sys.stdout, os.environ))
-        self._views: dict[str, View] = {}
-        self._last = b""
-
-    def show(self, host: str, piece: Piece) -> None:
-        """Show what a piece of a host's log makes visible."""
-        if self._raw:
-            return self._write(piece.data)
-        if piece.fresh and host in self._views:  # the file was truncated or replaced: a new log begins
-            self._write(self._views.pop(host).end().encode())
-        if host not in self._views:
-            from orchestrator.logs.view import View
-
-            through = self._terminal and len(self._prefixes) == 1
-            beginning = piece.offset == 0
-            self._views[host] = View(prefix=self._prefixes[host], through=through, beginning=beginning)
-        return self._write(self._views[host].feed(piece.data).encode())
-
-    def end(self) -> None:
-        """Show what was held back of lines without an end."""
-        for view in self._views.values():
-            self._write(view.end().encode())
-        if self._terminal and self._last not in (b"\n", b""):
-            self._write(b"\n")  # what is said next begins a line of its own
-
-    def _write(self, data: bytes) -> None:
-        self._last = data[-1:] or self._last
-        sys.stdout.flush()
-        while data:
-            data = data[os.write(1, data) :]
-
-
-def _pieces(app: App, found: FoundRun, lines: int | None, live: bool) -> Iterator[tuple[Worker, Piece]]:
-    """Yield the pieces of all workers' logs as they come, each read in a thread of its own."""
-    pieces: queue.Queue[tuple[Worker, Piece | Exception | None]] = queue.Queue(_AHEAD)
-
-    def read(worker: Worker) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(held(folder))
+        files = {w.record.host: Saved(folder, w.record.host, found.id) for w in found.workers}
+        for file in files.values():
+            stack.enter_context(closing(file))
+        flow = Flow(app, found.workers, live=live, positions={h: f.position for h, f in files.items()})
         try:
-            for piece in _following(app, worker, lines, live).pieces():
-                pieces.put((worker, piece))
-            pieces.put((worker, None))
-        except Exception as error:  # told in the caller's thread
-            pieces.put((worker, error))
-
-    for worker in found.workers:
-        threading.Thread(target=read, args=(worker,), daemon=True).start()
-    left = len(found.workers)
-    while left:
-        worker, piece = pieces.get()
-        if isinstance(piece, OrchError):
-            app.say(f"orch: {piece}")
-        elif isinstance(piece, Exception):
-            raise piece
-        elif piece is not None:
-            yield worker, piece
-            continue
-        left -= 1
+            for host, piece in flow.pieces():
+                files[host].write(piece)
+        except KeyboardInterrupt:
+            _tell_files(app, files)
+            return _left(app, found, f"orch tail {found.called} --output {folder}")
+        _tell_files(app, files)
+    return (report_end(app, _again(app, found)) if live else OK) or flow.exit_code
 
 
-def _following(app: App, worker: Worker, lines: int | None, live: bool) -> Following:
-    from orchestrator.logs.follow import Following
+def _tell_files(app: App, files: dict[str, Saved]) -> None:
+    from orchestrator.units import size
 
-    return Following(
-        app.machine(worker.host),
-        lambda: app.connect(worker.host),
-        worker.record.directory,
-        lines=lines,
-        live=live,
-        told=lambda line: app.say(f"orch: {line}"),
-    )
+    for host, file in files.items():
+        app.say(f"{host}   {size(file.position.offset)} in {file.path}")
+
+
+def _left(app: App, found: FoundRun, again: str) -> int:
+    app.say(f"\nthe run goes on:   {again}      orch stop {found.called}")
+    return INTERRUPTED
 
 
 def _again(app: App, found: FoundRun) -> FoundRun:
@@ -169,10 +154,12 @@ def _again(app: App, found: FoundRun) -> FoundRun:
     from orchestrator.cli.runs import find_run
 
     hosts = [w.host.name for w in found.workers]
-    try:
-        return find_run(app, found.id, hosts)
-    except LostConnection:  # the first connection, cut while the log came over later ones
-        return find_run(app, found.id, hosts)
+    for _ in range(_TRIES - 1):
+        try:
+            return find_run(app, found.id, hosts)
+        except LostConnection:  # cut while the log came over later connections, or just now
+            pass
+    return find_run(app, found.id, hosts)
 
 
 def report_end(app: App, found: FoundRun) -> int:

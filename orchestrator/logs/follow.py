@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.errors import HostError, LostConnection, NotPermitted
 from orchestrator.hosts.base import Machine
-from orchestrator.logs.session import Piece, Position, Session
+from orchestrator.logs.session import Piece, Position, Session, Start
 
 DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between tries to connect again; the last one repeats."""
@@ -19,8 +19,8 @@ DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 class Following:
     """How to follow one worker's log. `told` hears what a person should know, a line each.
 
-    `directory` is the worker's folder on the host. `lines` starts so many lines before the end instead of
-    at `position`. Without `live` the log as it is now is all. `patience`: seconds a host may stay away.
+    `directory` is the worker's folder on the host. `start` is where to begin instead of at `position`.
+    Without `live` the log as it is now is all. `patience`: seconds a host may stay away.
     The machine given stays the caller's; those made by `reconnect` are closed here.
     """
 
@@ -28,7 +28,7 @@ class Following:
     reconnect: Callable[[], Machine]
     directory: str
     position: Position = field(default_factory=Position)
-    lines: int | None = None
+    start: Start | None = None
     live: bool = True
     told: Callable[[str], None] = lambda line: None
     patience: float = float("inf")
@@ -55,10 +55,12 @@ class Following:
 
     def _once(self) -> Generator[Piece, None, bool]:
         """Follow over the present connection; return whether the log is complete, else it starts anew."""
-        session = Session(self.directory, self.position, self.lines, self.live)
+        session = Session(self.directory, self.position, self.start, self.live, self.told)
         with session.open(self.machine) as stream:
             for piece in session.pieces(stream):
-                self.position, self.lines = session.position, None
+                self.position, self.start = session.position, None
+                if piece.fresh:
+                    self.told(f"{self.machine.host.name}: the log was truncated or replaced, now the new one")
                 yield piece
         return session.complete
 

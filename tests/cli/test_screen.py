@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from orchestrator.cli.tail import Screen
+from orchestrator.cli.screen import Screen
 from orchestrator.logs.session import Piece
 
 

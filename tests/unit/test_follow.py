@@ -16,11 +16,11 @@ import pytest
 from orchestrator.errors import HostError, LostConnection, NotPermitted, Unreachable
 from orchestrator.logs import session as sessions
 from orchestrator.logs.follow import Following
-from orchestrator.logs.session import Piece, Position
+from orchestrator.logs.session import Position, Start
 from tests.unit.here import Here, HereStream, machine_of
 from tests.until import until
 
-BUSYBOX_TOOLS = ("cat", "find", "sh", "sleep", "stat", "tail", "true", "wc")
+BUSYBOX_TOOLS = ("awk", "cat", "date", "find", "head", "sh", "sleep", "stat", "tail", "true", "wc")
 
 
 @pytest.fixture(params=["dash", "busybox"])
@@ -140,7 +140,8 @@ def test_lines_come_at_once(worker: Worker, tmp_path: Path) -> None:
 def test_leaving_leaves_no_process(machine: Here, worker: Worker) -> None:
     worker.write(b"begin\n")
     pieces = follow(machine, worker).pieces()
-    assert next(pieces) == Piece(0, b"")
+    first = next(pieces)
+    assert (first.offset, first.data, first.fresh) == (0, b"", False)
     assert next(pieces).data == b"begin\n"
     assert left_over(worker)
     pieces.close()
@@ -181,7 +182,7 @@ def test_the_lock_is_not_touched_before_the_supervisor_has_it(machine: Here, wor
 def test_the_last_lines(machine: Here, worker: Worker) -> None:
     worker.write(b"one\ntwo\nthree\nfour")
     for lines, wanted in ((2, b"three\nfour"), (0, b""), (9, b"one\ntwo\nthree\nfour")):
-        pieces = list(follow(machine, worker, lines=lines, live=False).pieces())
+        pieces = list(follow(machine, worker, start=Start(lines), live=False).pieces())
         assert b"".join(p.data for p in pieces) == wanted
         assert pieces[0].offset == len(b"one\ntwo\nthree\nfour") - len(wanted)
 
@@ -365,3 +366,92 @@ def test_an_end_that_is_heard_before_the_beginning_is_not_forgotten() -> None:
     session = sessions.Session("/x", Position(), None, True)
     assert b"".join(p.data for p in session.pieces(Early(session.mark))) == b"hello"  # type: ignore[arg-type]
     assert session.complete
+
+
+SEVEN_LINES = b"".join(b"line %d\n" % number for number in range(7))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "shown"),
+    [(60, SEVEN_LINES), (10, b"line 3\nline 4\nline 5\nline 6\n"), (1, b"line 6\n"), (0, b"")],
+)
+def test_what_was_written_since(machine: Here, worker: Worker, minutes: int, shown: bytes) -> None:
+    """By notes of 30, 12, 8 and 2 minutes ago; the one of 12 fell into the middle of a line."""
+    worker.write(SEVEN_LINES)
+    now = int(time.time())
+    notes = [(30, 0), (12, 24), (8, 35), (2, 42)]
+    (worker.folder / "sizes").write_text("".join(f"{now - m * 60} {size}\n" for m, size in notes))
+    os.utime(worker.log, (now - 30, now - 30))
+    heard: list[str] = []
+    how = follow(machine, worker, start=Start(since=minutes * 60), live=False, told=heard.append)
+    assert collected(how) == shown
+    assert not heard
+
+
+def test_what_was_written_since_where_nothing_was_noted(machine: Here, worker: Worker) -> None:
+    worker.write(SEVEN_LINES)
+    heard: list[str] = []
+    how = follow(machine, worker, start=Start(since=60), live=False, told=heard.append)
+    assert collected(how) == SEVEN_LINES
+    assert heard == ["here: nothing there says when its log was written, so all of it is shown"]
+
+
+class Slow(HereStream):
+    """A stream that gives the log's first bytes, and the rest when the host knows that it was moved away."""
+
+    given, said = 0, b""
+
+    def read(self, size: int = 65536, timeout: float | None = None) -> bytes | None:
+        if 200 < self.given < 100_000:  # more than the line before the log
+            until(lambda: b" replaced 1000000\n" in self.hear(), "a word of the log that was moved away")
+        data = super().read(size, timeout)
+        self.given += len(data or b"")
+        return data
+
+    def hear(self) -> bytes:
+        self.said += super().read_error()
+        return self.said
+
+    def read_error(self) -> bytes:
+        said, self.said = self.hear(), b""
+        return said
+
+
+def test_of_a_log_that_is_moved_away_all_comes_that_is_there(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.unit.here.HereStream", Slow)
+    old = os.urandom(1_000_000)
+    worker.write(old)
+    said, fresh = b"", []
+    for piece in follow(machine, worker).pieces():
+        if piece.data and not said:
+            worker.log.rename(worker.folder / "kept.log")
+            worker.write(b"new")
+        if piece.fresh:
+            fresh.append(len(said))
+            worker.end()
+        said += piece.data
+    assert said == old + b"new"
+    assert fresh == [len(old)]
+
+
+def test_a_log_that_is_another_after_a_cut_is_noticed_by_its_bytes(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same file, and longer than before."""
+    monkeypatch.setattr("tests.unit.here.HereStream", Cutting)
+    monkeypatch.setattr(Cutting, "cuts", iter([60_000]))
+    worker.write(b"old " * 25_000)
+
+    def reconnect() -> Here:
+        os.truncate(worker.log, 0)
+        worker.write(b"new " * 50_000)
+        worker.end()
+        return machine
+
+    pieces = list(follow(machine, worker, reconnect=reconnect, sleep=lambda s: None).pieces())
+    fresh = [number for number, piece in enumerate(pieces) if piece.fresh]
+    assert len(fresh) == 1
+    assert b"".join(p.data for p in pieces[fresh[0] :]) == b"new " * 50_000
+    assert (b"old " * 25_000).startswith(b"".join(p.data for p in pieces[: fresh[0]]))
