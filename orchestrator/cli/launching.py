@@ -1,9 +1,9 @@
-"""How `train` launches a run on a host, after a deploy or an upload where one is missing, and tells of it."""
+"""How `train`, `rerun` and `resume` launch a run on a host, after a deploy or an upload where one is missing, and tell of it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,12 +42,40 @@ class Manner:
         return 0 if self.detach or self.follows else EARLY
 
 
-def shown(app: App, host: Host, order: Order, bundle: Bundle) -> int:
+@dataclass
+class Code:
+    """The code of a run: a bundle that is here, or one that is brought when a host lacks it."""
+
+    digest: str
+    bring: Callable[[], Bundle]
+    bundle: Bundle | None = None
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Code:
+        """Return code that is here."""
+        return cls(bundle.digest, lambda: bundle, bundle)
+
+    def whole(self) -> Bundle:
+        """Return the bundle, brought where it is not here yet."""
+        if self.bundle is None:
+            self.bundle = self.bring()
+        return self.bundle
+
+    def line(self, new: bool | None) -> str:
+        """Return the line about it; `new`: whether it was sent, None where nobody knows yet."""
+        from orchestrator.units import how_many, size
+
+        known = "" if new is None else " (new)" if new else " (there already)"
+        what = f"{how_many(self.bundle.count, 'file')}, {size(self.bundle.size)}, " if self.bundle else ""
+        return f"code    {what}bundle {self.digest[:6]}{known}"
+
+
+def shown(app: App, host: Host, order: Order, code: Code) -> int:
     """Print what would be launched."""
     from orchestrator.hosts.masking import masked
     from orchestrator.run.launch import launch_line, script
 
-    app.say(_code_line(bundle, None))
+    app.say(code.line(None))
     app.say(f"run     {order.spec.run} on {host.name}, in work/{order.spec.sub}".rstrip("/"))
     click.echo(launch_line(order.spec))
     if app.verbose:
@@ -55,15 +83,20 @@ def shown(app: App, host: Host, order: Order, bundle: Bundle) -> int:
     return 0
 
 
-def _code_line(bundle: Bundle, new: bool | None) -> str:
-    from orchestrator.units import how_many, size
+def launch_on(
+    app: App,
+    host: Host,
+    order: Order,
+    code: Code,
+    manner: Manner,
+    *,
+    more: Callable[[Launched], Iterable[str]] = lambda launched: (),
+) -> int:
+    """Launch a run, tell of it and show what is to be seen. Raises OrchError; returns the exit code.
 
-    known = "" if new is None else " (new)" if new else " (there already)"
-    return f"code    {how_many(bundle.count, 'file')}, {size(bundle.size)}, bundle {bundle.short}{known}"
-
-
-def launch_on(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner) -> int:
-    """Launch a run, tell of it and show what is to be seen. Raises OrchError; returns the exit code."""
+    `more` gives lines that belong below that of the run.
+    """
+    from orchestrator.inventory.find import cache_folder
     from orchestrator.run import bundles_kept, seen
     from orchestrator.run.launch import NeedsBundle
 
@@ -74,14 +107,17 @@ def launch_on(app: App, host: Host, order: Order, bundle: Bundle, manner: Manner
         launched = _launched(app, machine, order)
     except NeedsBundle:
         new = True
-        _upload(app, host, order, bundle)
+        _upload(app, host, order, code.whole())
         launched = _launched(app, machine, order)
-    seen.remember(seen.file(app.environ), order.spec)
-    _tell(app, order, bundle, launched, new, manner)
-    bundles_kept.keep(bundle)  # only now: it may take a moment, and nobody waits for it
+    seen.remember(seen.file(app.environ), launched.spec, order.diff)
+    _tell(app, order, code, launched, new, manner)
     if not manner.quiet:
+        for line in more(launched):
+            app.say(line)
         _tell_changes(app, host, launched)
         _tell_next(app, order, launched, manner)
+    if code.bundle:  # only now: it may take a moment, and nobody waits for it
+        bundles_kept.keep(code.bundle, cache_folder(app.environ))
     return _see(app, host, order, launched, manner)
 
 
@@ -129,12 +165,12 @@ def _upload(app: App, host: Host, order: Order, bundle: Bundle) -> None:
         upload(app.machine(host), order.place, bundle, told=sent)
 
 
-def _tell(app: App, order: Order, bundle: Bundle, launched: Launched, new: bool, manner: Manner) -> None:
+def _tell(app: App, order: Order, code: Code, launched: Launched, new: bool, manner: Manner) -> None:
     spec = order.spec
     if manner.quiet:
         click.echo(spec.run)
         return
-    app.say(_code_line(bundle, new))
+    app.say(code.line(new))
     click.echo(f"run     {spec.run} on {launched.host}{_gpus_named(launched.indices)}")
 
 

@@ -10,7 +10,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
-from orchestrator.cli.launching import launch_on, shown
+from orchestrator.cli.launching import Code, launch_on, shown
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.run_options import Asked, run_options
 from orchestrator.errors import Busy, Refused, Unreachable, UsageError
@@ -88,13 +88,13 @@ def command(
         )
 
     if dry_run:
-        return shown(app, candidates[0], order(candidates[0]), bundle)
+        return shown(app, candidates[0], order(candidates[0]), Code.of(bundle))
     for host in candidates[:-1]:
         try:
-            return launch_on(app, host, order(host), bundle, asked.manner)
+            return launch_on(app, host, order(host), Code.of(bundle), asked.manner)
         except (Busy, Unreachable, Refused) as error:
             app.say(f"{error.where}: {error.message}, so the next one")
-    return launch_on(app, candidates[-1], order(candidates[-1]), bundle, asked.manner)
+    return launch_on(app, candidates[-1], order(candidates[-1]), Code.of(bundle), asked.manner)
 
 
 def _check_command(app: App, argv: tuple[str, ...]) -> None:
