@@ -1,4 +1,4 @@
-"""How `train`, `rerun` and `resume` launch a run on a host, after a deploy or an upload where one is missing, and tell of it."""
+"""How `train`, `rerun` and `resume` launch a run, after a deploy or an upload where one is missing."""
 
 from __future__ import annotations
 

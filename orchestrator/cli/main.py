@@ -33,6 +33,7 @@ VERBS = {
     "tail": "show the log of a run, live",
     "gpu-status": "every GPU, who uses it and for which run",
     "stop": "end a run",
+    "rerun": "run what ran once more, from its start",
     "ls": "list a run's files",
     "fetch": "bring a run's files back",
     "cp": "copy files to and from a host or a run",

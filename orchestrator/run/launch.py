@@ -36,6 +36,7 @@ class Order:
     share: bool = False  # take GPUs that someone uses
     watch: int = 0  # seconds to stay and see whether the command ends at once
     identity: Identity | None = None  # whose the environment has to be; None: it doesn't matter
+    from_here: bool = True  # the code is that of the identity's folder
     diff: str = ""  # how the code differs from its commit
     again: bool = False  # although a run of that name lives
 
@@ -101,7 +102,7 @@ def script(order: Order, host: str) -> Script:
         by=spec.by,
         watch=order.watch,
         turn=LOCK,
-        **_owner(order.identity),
+        **_owner(order.identity, from_here=order.from_here),
     )
     return Script("launch", text)
 
@@ -111,10 +112,11 @@ def _supervisor() -> dict[str, str]:
     return {name: text.rstrip() for name, text in sources("supervise.py", "supervisor")}
 
 
-def _owner(identity: Identity | None) -> dict[str, Any]:
+def _owner(identity: Identity | None, *, from_here: bool) -> dict[str, Any]:
+    """Return whose the environment has to be; of which folder matters to code that is from a folder only."""
     if not identity:
         return {"identity": False}
-    machine, _, _ = identity.folder.partition(":")
+    machine = identity.folder.partition(":")[0] if from_here else ""
     owner = f"{identity.person.name} {identity.project.name}"
     return {"identity": True, "owner": owner, "folder": identity.folder, "machine": machine}
 

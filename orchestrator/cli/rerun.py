@@ -1,0 +1,123 @@
+"""orch rerun: what ran, once more, from its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli import completing
+from orchestrator.cli.app import App
+from orchestrator.cli.earlier import AgainCommand, Earlier, argv, find_earlier
+from orchestrator.cli.launching import launch_on, shown
+from orchestrator.cli.options import host_options, pass_app
+from orchestrator.cli.run_options import Asked, run_options
+from orchestrator.errors import Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.inventory import Host
+    from orchestrator.run.launch import Launched
+    from orchestrator.run.spec import RunSpec
+
+
+@click.command("rerun", cls=AgainCommand)
+@host_options
+@run_options
+@click.option("--dry-run", is_flag=True, help="Print what would be launched; -v: the whole script.")
+@click.argument("word", required=False, metavar="[RUN] [-- CMD...]", shell_complete=completing.runs)
+@pass_app
+def command(
+    app: App,
+    hosts: tuple[str, ...],
+    exclude: tuple[str, ...],
+    asked: Asked,
+    dry_run: bool,
+    word: str | None,
+) -> int:
+    """Run what ran once more from its start: the same code, command, name and GPUs, on the same host.
+
+    Each of them may be said otherwise. A record has no values of variables: they are taken from here again.
+    A run that was launched from here also runs again when its host is gone.
+
+    \b
+      orch rerun nightly
+      orch rerun nightly --hosts gpu02 --env LR=0.01
+      orch rerun 20261130-0214 -d -- python3 train.py --epochs=5
+    """
+    from orchestrator.run.again import rerun_order
+
+    words = argv()
+    earlier = find_earlier(app, word)
+    host = _host(app, earlier.spec, hosts, exclude)
+    env = environment_again(app, host, earlier.spec, asked)
+    order = rerun_order(
+        earlier.spec,
+        host,
+        argv=words,
+        naming=asked.naming,
+        env=env,
+        gpus=asked.gpus,
+        share=asked.share,
+        watch=asked.manner.watch,
+        cwd=app.cwd,
+        diff=earlier.diff_of(app),
+    )
+    code = earlier.code(app)
+    if dry_run:
+        return shown(app, host, order, code)
+    try:
+        return launch_on(app, host, order, code, asked.manner, more=lambda done: compared(earlier.spec, done))
+    except Unreachable as error:
+        if error.where == host.name and not hosts:
+            error.hint = elsewhere(app, earlier, host)
+        raise
+
+
+def _host(app: App, old: RunSpec, words: tuple[str, ...], exclude: tuple[str, ...]) -> Host:
+    """Return the host that is named, else the run's own."""
+    if words:
+        chosen = app.changed(words, exclude)
+    else:
+        chosen = tuple(h for h in app.inventory.hosts if h.name in old.hosts)
+        if not chosen:
+            raise UsageError(
+                f"{', '.join(old.hosts)}, where run {old.run} was, is in no inventory",
+                hint=f"Name another host: orch rerun {old.run} --hosts HOST",
+            )
+    if len(chosen) != 1:
+        names = ", ".join(h.name for h in chosen)
+        raise UsageError(
+            f"{names} are {len(chosen)} hosts, a run takes one", hint=f"Name one: --hosts {chosen[0].name}"
+        )
+    return chosen[0]
+
+
+def environment_again(app: App, host: Host, old: RunSpec, asked: Asked) -> dict[str, str]:
+    """Return the variables of a run that runs again, and say which of them are taken from here."""
+    from orchestrator.run.again import values_from_here
+    from orchestrator.run.order import environment
+
+    files = [app.cwd / Path(file).expanduser() for file in asked.env_files]
+    names = values_from_here(old, host, asked.env, app.environ, files)
+    if names and not asked.manner.quiet:
+        app.say(f"env     {', '.join(names)} as set here (a record holds names alone)")
+    return environment(host, (*names, *asked.env), app.environ, files)
+
+
+def compared(old: RunSpec, launched: Launched) -> Iterator[str]:
+    """Yield lines on what the environment is beside that of the earlier run."""
+    from orchestrator.run.again import image_words, package_words
+
+    if words := image_words(old, launched.spec):
+        yield f"image   {words}"
+    if words := package_words(old, launched.spec):
+        yield f"note: {words}"
+
+
+def elsewhere(app: App, earlier: Earlier, host: Host) -> str | None:
+    """Return the hint to run again on another host, where there is one."""
+    others = [h.name for h in app.inventory.hosts if h.name != host.name]
+    word = earlier.spec.name or earlier.spec.run
+    return f"On another host: orch rerun {word} --hosts {others[0]}" if others else None
