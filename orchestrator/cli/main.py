@@ -34,6 +34,7 @@ VERBS = {
     "gpu-status": "every GPU, who uses it and for which run",
     "stop": "end a run",
     "rerun": "run what ran once more, from its start",
+    "why": "how a run ended, and what is known around it",
     "ls": "list a run's files",
     "fetch": "bring a run's files back",
     "cp": "copy files to and from a host or a run",
@@ -71,6 +72,9 @@ KNOWN_ELSEWHERE = {
     "cron": "schedule",
     "pull": "fetch",
     "download": "fetch",
+    "explain": "why",
+    "inspect": "why",
+    "describe": "why",
 }
 """Verbs of other tools, and ours for the same thing."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchError, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -32,6 +32,7 @@ class FoundRun:
 
     spec: RunSpec
     workers: tuple[Worker, ...]
+    failures: tuple[tuple[str, OrchError], ...] = ()  # of hosts that were asked and gave no answer
 
     @property
     def id(self) -> str:
@@ -116,7 +117,8 @@ def _choose(wanted: Wanted, outcomes: Sequence[Outcome[tuple[Record, ...]]], ali
     if alive and not wanted.by_id:
         rows = [row for row in rows if judge(row[2].record).live] or rows
     workers = tuple(newest(wanted, rows))
-    return FoundRun(workers[0].record.spec, workers) if workers else None
+    failures = tuple((o.host.name, o.error) for o in outcomes if o.error)
+    return FoundRun(workers[0].record.spec, workers, failures) if workers else None
 
 
 def _remembered(app: App, wanted: Wanted) -> tuple[tuple[Host, ...], Wanted]:
