@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 MANY = 8
 """Names that are listed in one line; of more, how many there are."""
 
-LABEL = 10
+LABEL = 11
+"""Columns of a label with the blanks behind it."""
 
 
 def difference_lines(found: Difference, *, many: int = MANY) -> list[str]:
     """Return a line for each kind of thing that differs; none where nothing does."""
     lines = []
     if found.code is None:
-        lines.append(("code", "another bundle; its files are not on the host any more"))
+        lines.append(("code", "another bundle; what it held is not known any more"))
     elif found.code:
         lines.append(("code", _names(found.code, many, "file")))
     if found.packages:
@@ -30,6 +31,8 @@ def difference_lines(found: Difference, *, many: int = MANY) -> list[str]:
         if pair:
             before, after = ("-" if value in ("", None) else value for value in pair)
             lines.append((label, f"{before} -> {after}"))
+    if found.settings:
+        lines.append(("settings", ", ".join(found.settings)))
     if found.env:
         lines.append(("env names", _names(found.env, many, "name")))
     told = [f"{label:<{LABEL}}{words}" for label, words in lines]
@@ -69,6 +72,7 @@ def difference_json(found: Difference) -> dict[str, Any]:
         "packages": _versions_json(found.packages),
         "env": {"added": list(found.env.added), "removed": list(found.env.removed)},
         "image": _pair(found.image),
+        "settings": list(found.settings),
         "command": _pair(found.command and (list(found.command[0]), list(found.command[1]))),
         "folder": _pair(found.folder),
         "gpus": _pair(found.gpus),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli import completing
-from orchestrator.cli.app import App
+from orchestrator.cli.app import App, tell
 from orchestrator.cli.listing import print_json
 from orchestrator.cli.options import host_options, pass_app
-from orchestrator.errors import FAILED, OK
+from orchestrator.errors import FAILED, OK, LostConnection, Unreachable
 
 if TYPE_CHECKING:
     from orchestrator.cli.runs import FoundRun
@@ -46,7 +46,14 @@ def command(
     from orchestrator.cli.why_text import text
     from orchestrator.run.why import in_order
 
-    found = find_run(app, word, hosts)
+    try:
+        found = find_run(app, word, hosts)
+    except (Unreachable, LostConnection) as error:
+        again = f"orch rerun {word or 'latest'} --hosts OTHER"
+        hint = (
+            error.hint or f"Its runs may well go on: nobody can tell until it answers. To begin anew: {again}"
+        )
+        raise type(error)(error.message, where=error.where, hint=hint) from error
     outcomes = _looked(app, found)
     workers = in_order([o.value for o in outcomes if o.value])
     silent = [(host, error) for host, error in found.failures if host in found.spec.hosts]
@@ -59,6 +66,8 @@ def command(
         else:
             for line in fit(text(called, workers, change, lines, [host for host, _ in silent])):
                 click.echo(line)
+    for _, error in silent:
+        tell(error)
     return app.close(outcomes) or (FAILED if silent else OK)
 
 

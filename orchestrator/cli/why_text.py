@@ -20,6 +20,8 @@ Rows = Iterator[tuple[str, Sequence[str]]]
 LABEL = 12
 """Columns of a label with the blanks behind it."""
 
+_EMPTY = 10  # lines at the end of a log that may be empty, and then are not shown
+
 
 def text(
     called: str, workers: Sequence[Worker], change: Changed | None, lines: int, silent: Sequence[str]
@@ -69,7 +71,7 @@ def _of_worker(worker: Worker, lines: int) -> Rows:
     if status.cause:
         yield "note" if status.live else "cause", [status.cause]
     if worker.inferred_from:
-        yield "inferred", [f"from this: {worker.inferred_from}"]
+        yield "inferred", [f"from {worker.inferred_from}"]
     if worker.exception and worker.exception not in status.cause:
         yield "exception", [_printable(worker.exception)]
     if worker.hint:
@@ -114,10 +116,10 @@ def _of_change(change: Changed | None) -> Rows:
 def log_lines(worker: Worker, count: int) -> list[str]:
     """Return the last lines of a worker's log in their final state, without empty ones at the end."""
     around = worker.around
-    shown = last_lines(around.tail.encode(), count, beginning=not around.head)
+    shown = last_lines(around.tail.encode(), count + _EMPTY, beginning=not around.head)
     while shown and not shown[-1].strip():
         shown.pop()
-    return shown
+    return shown[-count:] if count else []
 
 
 def _gpus_at_end(worker: Worker) -> Iterator[str]:
@@ -158,7 +160,7 @@ def _gpus_now(worker: Worker) -> Iterator[str]:
 def _memory_at_end(end: Mapping[str, Any]) -> Iterator[str]:
     yield from _memory(_pair(end, "memory", "available"))
     limit, used = end.get("memory_limit"), end.get("memory_used")
-    if limit and used is not None:
+    if isinstance(limit, int) and isinstance(used, int):
         yield f"memory of its container: {size(used)} of {size(limit)} used"
 
 
@@ -172,7 +174,7 @@ def _disk(pair: tuple[int, int] | None) -> list[str]:
 
 def _pair(end: Mapping[str, Any], what: str, free: str = "free") -> tuple[int, int] | None:
     total, left = end.get(f"{what}_total"), end.get(f"{what}_{free}")
-    return (int(total), int(left)) if total and left is not None else None
+    return (total, left) if isinstance(total, int) and isinstance(left, int) and total else None
 
 
 def _beside(worker: Worker, other: Beside) -> str:
@@ -197,7 +199,7 @@ def _gpus(indices: Sequence[str]) -> str:
 
 
 def _gib(count: Any) -> str:
-    return "-" if count is None else f"{int(count) / 2**30:.1f}".removesuffix(".0")
+    return f"{count / 2**30:.1f}".removesuffix(".0") if isinstance(count, int) else "-"
 
 
 def _dicts(end: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -58,14 +58,14 @@ KNOWN = (
     ),
     Known(
         "host memory",
-        "the memory of the host ran out",
+        "the host ran out of memory",
         "A smaller batch or fewer loaders at once, or a larger `memory` in hosts.ini.",
         words=r"OOM when allocating tensor.{0,200}device:CPU|\bMemoryError\b|"
         r"Cannot allocate memory|bad_alloc",
     ),
     Known(
         "GPU memory",
-        "the memory of the GPU ran out",
+        "the GPU ran out of memory",
         "A smaller batch, or a GPU that nobody else uses: orch gpu-status",
         words=r"ResourceExhaustedError|OOM when allocating|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|"
         r"[Ff]ailed to allocate \S+ .{0,40}(?:from device|memory)|CUBLAS_STATUS_ALLOC_FAILED",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.errors import HostError
 from orchestrator.facts.gpu import GPUS, Gpu, GpuReport
 from orchestrator.facts.question import ask
-from orchestrator.files.listing import Item, list_files
 from orchestrator.hosts.base import Machine
 from orchestrator.run.around import AROUND, Around, query
 from orchestrator.run.diff import Difference, difference, side
 from orchestrator.run.exception import last_exception
+from orchestrator.run.files_of import files_of
 from orchestrator.run.hints import Hint, hint
 from orchestrator.run.record import Record
 from orchestrator.run.status import Status, judge
@@ -21,10 +20,10 @@ DEADLINE = 60.0
 """Seconds a host has for the answer: nvidia-smi's own limit there is 20."""
 
 INFERRED = {
-    "host rebooted": "the host has another boot id than when the run began",
-    "container gone": "nothing holds its lock, and the container that it was in does not run",
-    "supervisor gone": "nothing holds its lock, no supervisor of it is seen, and it recorded no end",
-    "its supervisor never started": "nothing holds its lock, and it never recorded anything",
+    "host rebooted": "the host's boot id: another than when the run began",
+    "container gone": "its lock, which nobody holds, and its container, which does not run",
+    "supervisor gone": "its lock, which nobody holds, while no end is recorded",
+    "its supervisor never started": "its lock, which nobody holds, while nothing at all is recorded",
 }
 """What an end that nobody recorded is worked out from, by its cause."""
 
@@ -142,23 +141,10 @@ class Changed:
 def changed(machine: Machine, worker: Worker) -> Changed | None:
     """Compare a worker's run with the last good one; None where there is none.
 
-    Asks the host only where the code is another: one exec. Raises HostError.
+    Asks the host only for code that is another and not kept here: one exec. Raises HostError.
     """
     good = worker.good
     if good is None:
         return None
-    record = worker.record
-    before, after = (
-        files_of(machine, good, record) if good.spec.bundle != record.spec.bundle else (None, None)
-    )
-    return Changed(good.spec.run, difference(side(good, before), side(record, after)))
-
-
-def files_of(machine: Machine, *records: Record) -> tuple[tuple[Item, ...] | None, ...]:
-    """List the bundles of runs on their host, in one exec; None for one that is not there any more."""
-    folders = [(f"{r.place}/bundles/{r.spec.bundle}", None) for r in records]
-    try:
-        roots = list_files(machine, folders).roots
-    except HostError:
-        return (None,) * len(records)
-    return tuple(root.items if root.kind == "dir" else None for root in roots)
+    before, after = files_of([(machine, good), (machine, worker.record)])
+    return Changed(good.spec.run, difference(side(good, before), side(worker.record, after)))

@@ -60,12 +60,18 @@ class RunFolders:
         worker = place / "runs" / run / host
         worker.mkdir(parents=True)
         fields = {
-            "run": run, "argv": ["python3", "train.py"], "hosts": [host], "person": person, "project": "mnist",
+            "run": run, "argv": ["python3", "train.py"], "hosts": [host], "person": person,
+            "project": "mnist",
             "bundle": "9f3c" * 16, "name": name, "asked": float(state.get("started", NOW)), "version": 1,
         }  # fmt: skip
         (worker.parent / "spec.json").write_text(json.dumps({**fields, **spec}) + "\n")
         given = {"image": "tensorflow/tensorflow:2.9.3-gpu", "env": "e1", "engine": "docker", **environment}
-        record = {"gpus": list(gpus), "indices": list(range(len(gpus))), "boot_id": BOOT, "environment": given}
+        record = {
+            "gpus": list(gpus),
+            "indices": list(range(len(gpus))),
+            "boot_id": BOOT,
+            "environment": given,
+        }
         (worker / "worker.json").write_text(json.dumps(record) + "\n")
         (worker / "state.json").write_text(json.dumps({"boot_id": BOOT, **state}) + "\n")
         (worker / "training.log").write_text(log)
@@ -113,7 +119,9 @@ class RunFolders:
         return path
 
 
-def state(word: str, cause: Mapping[str, Any] = {}, *, began: float, ended: float | None = None, **more: Any) -> dict[str, Any]:
+def state(
+    word: str, cause: Mapping[str, Any] = {}, *, began: float, ended: float | None = None, **more: Any
+) -> dict[str, Any]:
     """What state.json holds; times are seconds before now."""
     found = {"state": word, "started": NOW - began, "heartbeat": NOW - (ended or 0), **more}
     if ended is not None:

@@ -13,6 +13,7 @@ import pytest
 from orchestrator.cli.main import VERBS, cli
 from orchestrator.errors import LostConnection, Unreachable
 from tests.cli.calling import call
+from tests.cli.run_folders import RunFolders
 from tests.cli.test_deploy import BASE, DOCKER, answers
 from tests.cli.test_doctor import Run, doctor, well  # noqa: F401
 from tests.cli.test_files import Lab, lab  # noqa: F401
@@ -20,6 +21,7 @@ from tests.cli.test_gpu_status import smi, status  # noqa: F401
 from tests.cli.test_image import prepare as has_images
 from tests.cli.test_runs import has_runs
 from tests.cli.test_schedule import added, table  # noqa: F401
+from tests.cli.test_why import BAD, with_a_failure
 
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 GONE = {"gpu02": Unreachable("timed out", where="gpu02", hint="Try: ssh gpu02")}
@@ -99,6 +101,14 @@ def test_ps(project: Path) -> None:
     assert len(check("ps", said.out, failures=1)) == 2
     assert json.loads(said.out)["failures"] == [FAILURE]
     assert (said.status, said.err) == (1, "orch: gpu02: timed out. Try: ssh gpu02\n")
+
+
+def test_why(tmp_path: Path) -> None:
+    host = RunFolders(tmp_path)
+    with_a_failure(host)
+    host.silent = GONE
+    rows = check("why", host("why", "--json", "--hosts", "gpu01,gpu02", code=None).out)
+    assert rows[0]["run"] == BAD
 
 
 def test_doctor(doctor: Run) -> None:  # noqa: F811
