@@ -18,6 +18,7 @@ class Known:
     todo: str
     words: str = ""  # a regular expression over the log
     statuses: tuple[int, ...] = ()  # as a shell sees them: 128 + N for signal N
+    kinds: tuple[str, ...] = ()  # of a recorded cause
     gpu: bool = False  # only where the run was given GPUs
     both: bool = False  # words and status: either alone is seen in other failures too
     mild: bool = False  # it ends no run: told also of one that lives or succeeded
@@ -62,6 +63,7 @@ KNOWN = (
         "A smaller batch or fewer loaders at once, or a larger `memory` in hosts.ini.",
         words=r"OOM when allocating tensor.{0,200}device:CPU|\bMemoryError\b|"
         r"Cannot allocate memory|bad_alloc",
+        kinds=("oom",),
     ),
     Known(
         "GPU memory",
@@ -195,16 +197,17 @@ KNOWN = (
 """In the order of what says more, where several fit."""
 
 
-def hint(log: str, *, status: int | None, ended: bool, gpus: bool) -> Hint | None:
+def hint(log: str, *, status: int | None, ended: bool, gpus: bool, kind: str = "") -> Hint | None:
     """Return what is known of a failure like this one.
 
     `log` is text of the log (its beginning and end will do), `status` the exit status as a shell sees it,
-    `ended` whether the run has ended otherwise than well, `gpus` whether it was given any.
+    `ended` whether the run has ended otherwise than well, `gpus` whether it was given any, `kind` what kind
+    of cause is recorded.
     """
     for known in KNOWN:
         if (known.gpu and not gpus) or not (ended or known.mild):
             continue
-        groups = _seen(known, log, status)
+        groups = {} if kind in known.kinds else _seen(known, log, status)
         if groups is not None:
             return Hint(known.name, known.what.format(**groups), known.todo)
     return None

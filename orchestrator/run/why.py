@@ -62,7 +62,8 @@ class Worker:
         """What is known of a failure like this one."""
         ended = self.status.state in ("failed", "lost")
         status = self.status.exit_status if ended else None
-        return hint(self.around.log, status=status, ended=ended, gpus=bool(self.record.gpus))
+        kind = str((self.record.state.get("cause") or {}).get("kind"))
+        return hint(self.around.log, status=status, ended=ended, gpus=bool(self.record.gpus), kind=kind)
 
     @property
     def inferred_from(self) -> str:

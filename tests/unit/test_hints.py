@@ -100,6 +100,13 @@ def test_words_of_gpus_count_where_there_are_some() -> None:
     assert of("Could not load dynamic library 'libnvinfer.so.7'") is None, "TensorRT, which nobody misses"
 
 
+def test_a_recorded_cause_says_more_than_the_log() -> None:
+    found = hint("Epoch 1/9\n", status=137, ended=True, gpus=True, kind="oom")
+    assert found
+    assert found.name == "host memory"
+    assert of("Epoch 1/9\n", 137) is None
+
+
 def test_of_a_run_that_is_well_only_what_ends_no_run_is_told() -> None:
     assert of(LOGS["GPU memory"][0], None, ended=False) is None
     assert of(LOGS["no CUDA"][0], None, ended=False) == "no CUDA"
