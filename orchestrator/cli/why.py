@@ -66,8 +66,8 @@ def command(
         else:
             for line in fit(text(called, workers, change, lines, [host for host, _ in silent])):
                 click.echo(line)
-    for _, error in silent:
-        tell(error)
+    for _, unreached in silent:
+        tell(unreached)
     return app.close(outcomes) or (FAILED if silent else OK)
 
 
