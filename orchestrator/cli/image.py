@@ -1,4 +1,4 @@
-"""orch image: the images that orch built on hosts."""
+"""orch image: the images on hosts, above all those that orch built."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.cli import image_copy
 from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
 from orchestrator.cli.options import host_arguments, pass_app
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 
 @click.group("image")
 def command() -> None:
-    """List and remove the images that deploys built on hosts.
+    """List, copy and remove images on hosts.
 
     \b
       orch image ls
+      orch image copy gpu01 gpu02
       orch image prune gpu01
     """
+
+
+command.add_command(image_copy.command)
 
 
 @command.command("ls")

@@ -9,8 +9,11 @@ from orchestrator.cli.waiting import WAITING, can_redraw
 
 
 @contextmanager
-def bytes_sent(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how many of `total` bytes are done; the block calls the function it gets with the count so far."""
+def bytes_sent(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show how many of `total` bytes (None: nobody knows) are done.
+
+    The block calls the function that it gets with the count so far.
+    """
     if not can_redraw():
         yield lambda done: None
         return
@@ -29,4 +32,4 @@ def bytes_sent(what: str, total: int) -> Iterator[Callable[[int], None]]:
         ) as bar,
     ):
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=min(done, total))
+        yield lambda done: bar.update(task, completed=done if total is None else min(done, total))

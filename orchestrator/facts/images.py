@@ -12,6 +12,9 @@ from typing import Any
 from orchestrator.facts.lines import Lines
 from orchestrator.facts.question import Fact, Section
 
+LAYER_DIGITS = len("sha256:") + 16
+"""Characters of a layer's digest that are asked for."""
+
 
 @dataclass(frozen=True)
 class HostImage:
@@ -22,8 +25,10 @@ class HostImage:
     size: int  # bytes, of all layers
     created: float | None  # seconds since the epoch
     labels: Mapping[str, str]
-    layers: tuple[str, ...]  # begins of their digests, the lowest first
+    layers: tuple[str, ...]  # begins of their digests (LAYER_DIGITS), the lowest first
     listed: bool
+    arch: str = ""
+    config: str = ""  # environment, entrypoint, command, folder and user, as `config_text` writes them
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,14 @@ def _image(found: Mapping[str, Any], listed: set[str]) -> HostImage:
         labels=found.get("labels") or {},
         layers=tuple(str(found.get("layers") or "").split()),
         listed=_bare(found["id"]) in listed,
+        arch=str(found.get("arch") or ""),
+        config=config_text(*(found.get("config") or ())),
     )
+
+
+def config_text(*parts: Any) -> str:
+    """Return what an image runs as text; engines write what is empty in several ways."""
+    return json.dumps([part or None for part in parts]) if parts else ""
 
 
 def _plain(tag: str) -> str:

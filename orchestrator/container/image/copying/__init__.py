@@ -1,0 +1,1 @@
+"""An image from one place to others: hosts, this machine, a file."""
