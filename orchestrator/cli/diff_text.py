@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.places import shown
@@ -18,50 +19,55 @@ LABEL = 11
 """Columns of a label with the blanks behind it."""
 
 
-def difference_lines(found: Difference, *, many: int = MANY) -> list[str]:
-    """Return a line for each kind of thing that differs; none where nothing does."""
-    lines = []
-    if found.code is None:
-        lines.append(("code", "another bundle; what it held is not known any more"))
-    elif found.code:
-        lines.append(("code", _names(found.code, many, "file")))
-    if found.packages:
-        lines.append(("packages", _versions(found.packages, many)))
+def difference_lines(found: Difference, *, files: bool = False) -> list[str]:
+    """Return a line for each kind of thing that differs; none where nothing does. `files`: one for each."""
+    lines = [*_code(found, files)]
+    lines += [("packages", _versions(found.packages))] if found.packages else []
     for label, pair in (("image", found.image), ("folder", found.folder), ("GPUs", found.gpus)):
         if pair:
             before, after = ("-" if value in ("", None) else value for value in pair)
             lines.append((label, f"{before} -> {after}"))
-    if found.settings:
-        lines.append(("settings", ", ".join(found.settings)))
-    if found.env:
-        lines.append(("env names", _names(found.env, many, "name")))
-    told = [f"{label:<{LABEL}}{words}" for label, words in lines]
+    lines += [("settings", ", ".join(found.settings))] if found.settings else []
+    lines += [("env names", _names(found.env, "name"))] if found.env else []
     if found.command:
-        before, after = (shlex.join(words) for words in found.command)
-        told += [f"{'command':<{LABEL}}- {before}", f"{'':<{LABEL}}+ {after}"]
-    return told
+        old, new = (shlex.join(words) for words in found.command)
+        lines += [("command", f"- {old}"), ("", f"+ {new}")]
+    return [f"{label:<{LABEL}}{words}" for label, words in lines]
 
 
-def _names(changes: Changes, many: int, what: str) -> str:
-    groups = (
-        ("changed", [name for name, _, _ in changes.changed]),
-        ("added", changes.added),
-        ("removed", changes.removed),
-    )
-    return "; ".join(f"{how} {_listed(names, many, what)}" for how, names in groups if names)
+def _code(found: Difference, files: bool) -> Iterator[tuple[str, str]]:
+    if found.code is None:
+        yield "code", "another bundle; what it held is not known any more"
+    elif found.code and not files:
+        yield "code", _names(found.code, "file")
+    elif found.code:
+        label = "code"
+        for how, names in _groups(found.code):
+            for name in names:
+                yield label, f"{how:<9}{shown(name)}"
+                label = ""
 
 
-def _listed(names: Any, many: int, what: str) -> str:
-    return ", ".join(map(shown, names)) if len(names) <= many else how_many(len(names), what)
+def _groups(changes: Changes) -> list[tuple[str, tuple[str, ...]]]:
+    changed = tuple(name for name, _, _ in changes.changed)
+    groups = (("changed", changed), ("added", changes.added), ("removed", changes.removed))
+    return [(how, names) for how, names in groups if names]
 
 
-def _versions(changes: Changes, many: int) -> str:
+def _names(changes: Changes, what: str) -> str:
+    return "; ".join(f"{how} {_listed(names, what)}" for how, names in _groups(changes))
+
+
+def _listed(names: tuple[str, ...], what: str) -> str:
+    return ", ".join(map(shown, names)) if len(names) <= MANY else how_many(len(names), what)
+
+
+def _versions(changes: Changes) -> str:
     changed = [f"{name} {before or '-'} -> {after or '-'}" for name, before, after in changes.changed]
-    told = (
-        [", ".join(changed) if len(changed) <= many else how_many(len(changed), "version")] if changed else []
-    )
-    told += [f"added {_listed(changes.added, many, 'package')}"] if changes.added else []
-    told += [f"removed {_listed(changes.removed, many, 'package')}"] if changes.removed else []
+    told = [", ".join(changed) if len(changed) <= MANY else how_many(len(changed), "version")]
+    told = told if changed else []
+    told += [f"added {_listed(changes.added, 'package')}"] if changes.added else []
+    told += [f"removed {_listed(changes.removed, 'package')}"] if changes.removed else []
     return "; ".join(told)
 
 

@@ -34,6 +34,7 @@ VERBS = {
     "gpu-status": "every GPU, who uses it and for which run",
     "stop": "end a run",
     "why": "how a run ended, and what is known around it",
+    "diff": "what differs between two runs",
     "rerun": "run what ran once more, from its start",
     "ls": "list a run's files",
     "fetch": "bring a run's files back",
@@ -73,6 +74,7 @@ KNOWN_ELSEWHERE = {
     "pull": "fetch",
     "download": "fetch",
     "explain": "why",
+    "compare": "diff",
     "inspect": "why",
     "describe": "why",
 }

@@ -25,9 +25,9 @@ def files_of(sides: Sequence[tuple[Machine, Record]]) -> list[Files | None]:
         bundle = kept(record.spec.bundle)
         if bundle:
             found[record.spec.bundle] = sent(bundle)
-    for machine in dict.fromkeys(m for m, _ in sides):
-        missing = {r.spec.bundle: r for m, r in sides if m is machine and r.spec.bundle not in found}
-        found.update(_on_host(machine, missing))
+    for machine in {m.host.name: m for m, _ in sides}.values():
+        here = [record for m, record in sides if m.host.name == machine.host.name]
+        found.update(_on_host(machine, {r.spec.bundle: r for r in here if r.spec.bundle not in found}))
     return [found[record.spec.bundle] for _, record in sides]
 
 

@@ -31,6 +31,7 @@ REACHING = {
     "tail": "tail --hosts gpu01 nightly",
     "gpu-status": "gpu-status gpu01",
     "stop": "stop --hosts gpu01 nightly",
+    "diff": "diff --hosts gpu01 first second",
     "why": "why --hosts gpu01 nightly",
     "ls": "ls --hosts gpu01 nightly",
     "fetch": "fetch --hosts gpu01 nightly",

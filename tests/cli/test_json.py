@@ -21,7 +21,7 @@ from tests.cli.test_gpu_status import smi, status  # noqa: F401
 from tests.cli.test_image import prepare as has_images
 from tests.cli.test_runs import has_runs
 from tests.cli.test_schedule import added, table  # noqa: F401
-from tests.cli.test_why import BAD, with_a_failure
+from tests.cli.test_why import BAD, GOOD, with_a_failure
 
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 GONE = {"gpu02": Unreachable("timed out", where="gpu02", hint="Try: ssh gpu02")}
@@ -109,6 +109,16 @@ def test_why(tmp_path: Path) -> None:
     host.silent = GONE
     rows = check("why", host("why", "--json", "--hosts", "gpu01,gpu02", code=None).out)
     assert rows[0]["run"] == BAD
+
+
+def test_diff(tmp_path: Path) -> None:
+    host = RunFolders(tmp_path)
+    with_a_failure(host)
+    for run in (GOOD, BAD):
+        place = host.root("gpu01") / "ana/mnist/runs" / run / "gpu01"
+        (place / "progress.jsonl").write_text('{"epoch": 5, "time": 1, "loss": 0.25}\n')
+    (row,) = check("diff", host("diff", "--json", GOOD, BAD).out)
+    assert row["before"]["metrics"] == {"epoch": 5, "loss": 0.25}
 
 
 def test_doctor(doctor: Run) -> None:  # noqa: F811
