@@ -96,8 +96,13 @@ def launch_on(
 
     `more` gives lines that belong below that of the run.
     """
-    from orchestrator.inventory.find import cache_folder
-    from orchestrator.run import bundles_kept, seen
+    launched, new = begin(app, host, order, code)
+    return tell(app, host, order, code, manner, launched, new, more(launched))
+
+
+def begin(app: App, host: Host, order: Order, code: Code) -> tuple[Launched, bool]:
+    """Launch a run, and say whether its code was sent. Raises OrchError."""
+    from orchestrator.run import seen
     from orchestrator.run.launch import NeedsBundle
 
     with WAITING.on([host.name]):
@@ -110,9 +115,26 @@ def launch_on(
         _upload(app, host, order, code.whole())
         launched = _launched(app, machine, order)
     seen.remember(seen.file(app.environ), launched.spec, order.diff)
+    return launched, new
+
+
+def tell(
+    app: App,
+    host: Host,
+    order: Order,
+    code: Code,
+    manner: Manner,
+    launched: Launched,
+    new: bool,
+    more: Iterable[str],
+) -> int:
+    """Tell of a run that was launched, and show what is to be seen; returns the exit code."""
+    from orchestrator.inventory.find import cache_folder
+    from orchestrator.run import bundles_kept
+
     _tell(app, order, code, launched, new, manner)
     if not manner.quiet:
-        for line in more(launched):
+        for line in more:
             app.say(line)
         _tell_changes(app, host, launched)
         _tell_next(app, order, launched, manner)

@@ -36,6 +36,7 @@ VERBS = {
     "why": "how a run ended, and what is known around it",
     "diff": "what differs between two runs",
     "rerun": "run what ran once more, from its start",
+    "resume": "go on with what a run left",
     "ls": "list a run's files",
     "fetch": "bring a run's files back",
     "cp": "copy files to and from a host or a run",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,15 +46,16 @@ def command(
       orch rerun nightly --hosts gpu02 --env LR=0.01
       orch rerun 20261130-0214 -d -- python3 train.py --epochs=5
     """
-    from orchestrator.run.again import rerun_order
+    from orchestrator.run.again import order_again
 
     words = argv()
     earlier = find_earlier(app, word)
     host = _host(app, earlier.spec, hosts, exclude)
     env = environment_again(app, host, earlier.spec, asked)
-    order = rerun_order(
+    order = order_again(
         earlier.spec,
         host,
+        "rerun",
         argv=words,
         naming=asked.naming,
         env=env,
@@ -77,15 +78,18 @@ def command(
 
 def _host(app: App, old: RunSpec, words: tuple[str, ...], exclude: tuple[str, ...]) -> Host:
     """Return the host that is named, else the run's own."""
-    if words:
-        chosen = app.changed(words, exclude)
-    else:
-        chosen = tuple(h for h in app.inventory.hosts if h.name in old.hosts)
-        if not chosen:
-            raise UsageError(
-                f"{', '.join(old.hosts)}, where run {old.run} was, is in no inventory",
-                hint=f"Name another host: orch rerun {old.run} --hosts HOST",
-            )
+    own = [h.name for h in app.inventory.hosts if h.name in old.hosts]
+    if not words and not own:
+        raise UsageError(
+            f"{', '.join(old.hosts)}, where run {old.run} was, is in no inventory",
+            hint=f"Name another host: orch rerun {old.run} --hosts HOST",
+        )
+    return one_host(app, words or own, exclude)
+
+
+def one_host(app: App, words: Sequence[str], exclude: Sequence[str]) -> Host:
+    """Return the only host that is named. Raises UsageError when there are several."""
+    chosen = app.changed(words, exclude)
     if len(chosen) != 1:
         names = ", ".join(h.name for h in chosen)
         raise UsageError(

@@ -49,9 +49,10 @@ def values_from_here(
     return names
 
 
-def rerun_order(
+def order_again(
     old: RunSpec,
     host: Host,
+    kind: str,
     *,
     argv: Sequence[str],
     naming: Naming,
@@ -62,7 +63,7 @@ def rerun_order(
     cwd: Path,
     diff: str,
 ) -> Order:
-    """Return the order for the same run from its start, with what is said otherwise."""
+    """Return the order for the same run, with what is said otherwise; `kind` is rerun or resume."""
     identity = identity_for(host, old, cwd)
     git = dict(old.git) if diff or not old.git.get("diff") else {**old.git, "diff": ""}
     spec = replace(
@@ -77,7 +78,7 @@ def rerun_order(
         by=caller(),
         asked=time.time(),
         orch=__version__,
-        parent={"run": old.run, "kind": "rerun"},
+        parent={"run": old.run, "kind": kind},
         orch_env="",
         image={},
         packages=(),

@@ -11,7 +11,7 @@ from orchestrator.container.identity import Identity, check_owner, slug
 from orchestrator.container.ready import no_environment
 from orchestrator.container.start import answers
 from orchestrator.container.turn import LOCK
-from orchestrator.errors import Busy, HostError, LostConnection, OrchError
+from orchestrator.errors import Busy, HostError, LostConnection, OrchError, Refused
 from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script, on_host
@@ -27,6 +27,17 @@ GRACE = 30.0
 
 
 @dataclass(frozen=True)
+class Taking:
+    """A run whose work is taken over by the one that is launched."""
+
+    run: str
+    worker: str  # the name of its worker's folder
+    bundle: str  # the code that it had
+    stale: str = ""  # what its continued_by may name all the same
+    staged: str = ""  # the folder in runs/ that its work was brought to from another host
+
+
+@dataclass(frozen=True)
 class Order:
     """All that a launch needs to know besides the spec."""
 
@@ -39,6 +50,7 @@ class Order:
     from_here: bool = True  # the code is that of the identity's folder
     diff: str = ""  # how the code differs from its commit
     again: bool = False  # although a run of that name lives
+    takes: Taking | None = None  # None: its work is a copy of the code
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,7 @@ class Launched:
     settings: Mapping[str, str] = field(
         default_factory=dict
     )  # what the environment was deployed with (since.py)
+    laid: tuple[str, ...] = ()  # files where code and run met: `kept PATH`, `replaced PATH`
 
 
 class NeedsBundle(OrchError):
@@ -92,6 +105,8 @@ def script(order: Order, host: str) -> Script:
         name=spec.name or "",
         slug=slug(spec.name or "run"),
         again=order.again,
+        takes=order.takes,
+        verb=spec.parent.get("kind", "train"),
         launch=_private(order, host),
         supervisor=_supervisor(),
         line=start + launch_line(spec),
@@ -158,7 +173,8 @@ def launch(machine: Machine, order: Order) -> Launched:
     indices = tuple(int(i) for i in answer.get("indices", "").split(",") if i.isdigit())
     settings = json_object(answer.get("environment")).get("settings") or {}
     place, log, spec = answer.get("place", ""), answer.get("log", ""), _recorded(answer, order.spec)
-    return Launched(host, place, chosen, indices, state, log, spec, settings)
+    laid = tuple(answer.get("laid", "").splitlines())
+    return Launched(host, place, chosen, indices, state, log, spec, settings, laid)
 
 
 def _recorded(answer: Mapping[str, str], asked: RunSpec) -> RunSpec:
@@ -204,9 +220,24 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
     if how == "named":
         hint = f"See it: orch tail {first}; end it: orch stop {first}; or start another beside it: --again."
         return Busy(f"run {first} lives already under the name {order.spec.name}", where=where, hint=hint)
+    if order.takes and how in ("lives", "resumed", "no-work"):
+        return not_resumable(how, first, order.takes.run, where)
     if how == "exists":
         return Busy(f"run {order.spec.run} exists already", where=where, hint="Try again.")
     return HostError(f"the run could not be placed: {first}", where=where)
+
+
+def not_resumable(how: str, by: str, run: str, where: str) -> OrchError:
+    """Return the error for a run whose work can't be taken over: it lives, went on (`by`), or has none."""
+    if how == "lives":
+        return Busy(f"run {run} still runs", where=where, hint=f"End it first: orch stop {run}")
+    if how == "resumed":
+        return Refused(
+            f"run {run} goes on as {by} already", where=where, hint=f"Resume that one: orch resume {by}"
+        )
+    went = f"went on with run {by}" if by else "is gone"
+    hint = f"Resume that one: orch resume {by}" if by else f"Start it from the beginning: orch rerun {run}"
+    return HostError(f"the work of run {run} {went}", where=where, hint=hint)
 
 
 def _wish(gpus: str) -> str:

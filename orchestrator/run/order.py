@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import re
 import shutil
 import tempfile
@@ -10,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import __version__
 from orchestrator.container.env_file import VARIABLE, read_env_file
@@ -66,11 +67,9 @@ def make_order(
     watch: int,
 ) -> Order:
     """Return the order for a new run of `argv` on `host`, in the folder of work/ that `cwd` is here."""
-    from orchestrator.run.code import commit_of
-
     identity = identity_of(host, cwd)
     top = identity.project.folder
-    commit = commit_of(top)
+    git, diff = git_of(top, bundle)
     spec = RunSpec(
         run=new_id(naming.name),
         argv=tuple(argv),
@@ -84,14 +83,29 @@ def make_order(
         env=tuple(sorted(env)),
         gpus=gpus,
         sub="" if tuple(argv[:3]) == TRAINER else _below(cwd, top),
-        git=asdict(commit) if commit else {},
+        git=git,
         by=caller(),
         asked=time.time(),
         orch=__version__,
     )
-    place = identity.place(host)
-    again = naming.again
-    return Order(spec=spec, place=place, env=env, share=share, watch=watch, identity=identity, again=again)
+    place, again = identity.place(host), naming.again
+    return Order(spec, place, env, share, watch, identity=identity, diff=diff, again=again)
+
+
+def git_of(top: Path, bundle: Bundle) -> tuple[dict[str, Any], str]:
+    """Return what a spec says of the code's commit, and how the code differs from it (code.diff)."""
+    from orchestrator.run.code import commit_of
+
+    commit = commit_of(top)
+    if not commit:
+        return {}, ""
+    diff = b""
+    if commit.dirty:
+        from orchestrator.run.code_diff import diff_of
+
+        diff = diff_of(bundle)
+    digest = hashlib.sha256(diff).hexdigest() if diff else ""
+    return {**asdict(commit), "diff": digest}, diff.decode("utf-8", "surrogateescape")
 
 
 def _below(cwd: Path, top: Path) -> str:

@@ -39,6 +39,8 @@ class Record:
     size: int = 0  # bytes of training.log
     progress: str = ""  # the last line of progress.jsonl
     tail: str = ""  # the end of training.log
+    continued_by: str = ""  # the run that took its work over,
+    continued_on: str = ""  # and the host of that
 
     @property
     def own(self) -> bool:
@@ -97,8 +99,11 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
+    by, _, on = block.get("continued", "").partition("\n")
     try:
         return Record(
+            continued_by=by,
+            continued_on=on.strip(),
             host=block["host"],
             folder=block["run"],
             spec=RunSpec.parse(json.loads(block["spec"])),

@@ -33,6 +33,8 @@ REACHING = {
     "stop": "stop --hosts gpu01 nightly",
     "diff": "diff --hosts gpu01 first second",
     "why": "why --hosts gpu01 nightly",
+    "rerun": "rerun nightly",
+    "resume": "resume nightly",
     "ls": "ls --hosts gpu01 nightly",
     "fetch": "fetch --hosts gpu01 nightly",
     "cp": "cp gpu01:x .",

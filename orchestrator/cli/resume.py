@@ -1,0 +1,208 @@
+"""orch resume: on from where a run stopped, with its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli import completing
+from orchestrator.cli.app import App
+from orchestrator.cli.collecting import collected, without
+from orchestrator.cli.earlier import AgainCommand, Earlier, argv
+from orchestrator.cli.launching import Code, begin, launch_on, tell
+from orchestrator.cli.options import host_options, pass_app
+from orchestrator.cli.rerun import compared, environment_again, one_host
+from orchestrator.cli.run_options import Asked, run_options
+from orchestrator.cli.runs import FoundRun, Worker, find_run
+from orchestrator.errors import Busy, Interrupted, LostConnection, Refused, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.inventory import Host
+    from orchestrator.run.launch import Launched, Order
+
+
+@click.command("resume", cls=AgainCommand)
+@host_options
+@run_options
+@click.option("--same-code", is_flag=True, help="The code that the run had, not the folder's as it is now.")
+@click.option("--max-size", default="200m", show_default=True, help="The largest code to send.")
+@click.argument("word", required=False, metavar="[RUN] [-- CMD...]", shell_complete=completing.runs)
+@pass_app
+def command(
+    app: App,
+    hosts: tuple[str, ...],
+    exclude: tuple[str, ...],
+    asked: Asked,
+    same_code: bool,
+    max_size: str,
+    word: str | None,
+) -> int:
+    """Go on with a run that has ended: a new run takes over its work folder, with the checkpoints in it.
+
+    The folder's code as it is now is laid over the run's. What the run wrote stays; where it and you changed
+    the same file, yours is taken and the run's stands beside it. On another host the work is copied there.
+
+    \b
+      orch resume nightly
+      orch resume nightly --hosts gpu02 -- python3 train.py --epochs=200
+    """
+    words = argv()
+    found = _find(app, word)
+    worker = _resumable(app, found)
+    host = one_host(app, hosts, exclude) if hosts else worker.host
+    code, order = _order(app, found, worker, host, words, asked, same_code, max_size)
+    if host.name == worker.host.name:
+        return launch_on(app, host, order, code, asked.manner, more=_more(found, worker))
+    return _elsewhere(app, found, worker, host, order, code, asked)
+
+
+def _find(app: App, word: str | None) -> FoundRun:
+    try:
+        return find_run(app, word)
+    except Unreachable as error:
+        others = [h.name for h in app.inventory.hosts if h.name != error.where]
+        anew = f", or start from the beginning elsewhere: orch rerun {word or ''} --hosts {others[0]}"
+        error.hint = f"The run's files are there: try again when it is back{anew if others else ''}"
+        raise
+
+
+def _resumable(app: App, found: FoundRun) -> Worker:
+    """Return the worker whose work is taken over. Raises OrchError for a run that can't go on."""
+    from orchestrator.container.identity import person_of
+    from orchestrator.run.status import judge
+
+    if len(found.workers) > 1:
+        raise UsageError(f"run {found.id} had {len(found.workers)} hosts: only a run of one can go on")
+    worker = found.workers[0]
+    where = worker.host.name
+    if judge(worker.record).live or worker.record.lock == "held":
+        raise Busy(f"run {found.id} still runs", where=where, hint=f"End it first: orch stop {found.id}")
+    if found.spec.person != person_of(worker.host).name:
+        hint = f"Start it from the beginning: orch rerun {found.id}"
+        raise Refused(
+            f"run {found.id} is {found.spec.person}'s, and so are its files", where=where, hint=hint
+        )
+    return worker
+
+
+def _order(
+    app: App,
+    found: FoundRun,
+    worker: Worker,
+    host: Host,
+    words: tuple[str, ...],
+    asked: Asked,
+    same_code: bool,
+    max_size: str,
+) -> tuple[Code, Order]:
+    from orchestrator.run.again import order_again
+    from orchestrator.run.resume import taking
+
+    old = Earlier(found.spec, found=found)
+    order = order_again(
+        found.spec,
+        host,
+        "resume",
+        argv=words,
+        naming=asked.naming,
+        env=environment_again(app, host, found.spec, asked),
+        gpus=asked.gpus,
+        share=asked.share,
+        watch=asked.manner.watch,
+        cwd=app.cwd,
+        diff=old.diff_of(app) if same_code else "",
+    )
+    order = replace(order, takes=taking(worker.record, _stale(app, found, worker, asked.naming.again)))
+    if host.name == worker.host.name:
+        order = replace(order, place=worker.record.place)
+    if same_code:
+        return old.code(app), order
+    return _present(app, host, order, asked, max_size)
+
+
+def _present(app: App, host: Host, order: Order, asked: Asked, max_size: str) -> tuple[Code, Order]:
+    """Return the code of the folder as it is now, and the order with it."""
+    from orchestrator.container.identity import identity_of
+    from orchestrator.run.order import TRAINER, git_of
+
+    project = identity_of(host, app.cwd).project
+    assert order.takes
+    own = tuple(order.spec.argv[: len(TRAINER)]) == TRAINER
+    if project.name != order.spec.project:
+        raise UsageError(
+            f"run {order.takes.run} is of project {order.spec.project}, this folder is {project.name}",
+            hint="Call it in that project's folder, or take the code that it had: --same-code",
+        )
+    bundle, _ = collected(app, host, () if own else order.spec.argv, max_size)
+    bundle = without(app, bundle, host.settings.env_file, *asked.env_files)
+    git, diff = git_of(project.folder, bundle)
+    spec = replace(order.spec, bundle=bundle.digest, git=git)
+    return Code.of(bundle), replace(order, spec=spec, diff=diff)
+
+
+def _stale(app: App, found: FoundRun, worker: Worker, again: bool) -> str:
+    """Return the run that `continued_by` may name all the same: one that never began, or any with --again.
+
+    Raises Refused when the run goes on elsewhere.
+    """
+    record = worker.record
+    by, on = record.continued_by, record.continued_on
+    if not by or again or on == record.host:
+        return by if again else ""
+    host = next((h for h in app.inventory.hosts if h.name == on), None)
+    hint = f"Resume that one: orch resume {by}; or go on from this one all the same: --again"
+    if host is None or _began(app, host, by):
+        raise Refused(f"run {found.id} goes on as {by} on {on} already", where=worker.host.name, hint=hint)
+    return by
+
+
+def _began(app: App, host: Host, run: str) -> bool:
+    """Whether a run is on a host; yes where nobody can say."""
+    from orchestrator.cli.runs import read_records
+
+    (outcome,) = app.each([host], lambda machine: read_records(machine, run=run))
+    return bool(outcome.error or any(r.state for r in outcome.value or ()))
+
+
+def _elsewhere(
+    app: App, found: FoundRun, worker: Worker, host: Host, order: Order, code: Code, asked: Asked
+) -> int:
+    """Copy the work to another host, and go on there; where that fails the run is as it was."""
+    from orchestrator.cli.progress import bytes_sent
+    from orchestrator.run.resume import claim, copy_work, give_back
+    from orchestrator.run.upload import upload
+
+    source, target = app.machine(worker.host), app.machine(host)
+    if found.spec.bundle != order.spec.bundle:  # it tells the run's files from its code
+        upload(target, order.place, Earlier(found.spec, found=found).code(app).whole())
+    claimed = claim(source, host.name, worker.record, order)
+    try:
+        with bytes_sent(f"{host.name}: copying {found.id}", claimed.size) as sent:
+            order = copy_work(source, target, claimed, order, told=sent)
+        launched, new = begin(app, host, order, code)
+    except (Interrupted, LostConnection) as error:
+        if error.where != host.name or not order.takes or not order.takes.staged:
+            give_back(source, target, worker.record, order, claimed.staged)
+        raise  # else the run may have been started
+    except BaseException:
+        give_back(source, target, worker.record, order, claimed.staged)
+        raise
+    return tell(app, host, order, code, asked.manner, launched, new, _more(found, worker)(launched))
+
+
+def _more(found: FoundRun, worker: Worker) -> Callable[[Launched], Iterator[str]]:
+    def lines(launched: Launched) -> Iterator[str]:
+        where = "" if launched.host == worker.host.name else f", copied from {worker.host.name}"
+        yield f"work    that of {found.id}{where}"
+        for line in launched.laid:
+            how, _, path = line.partition(" ")
+            if how == "kept":
+                yield f"note: kept {path}: the run made it (the folder's is not taken)"
+            else:
+                yield f"note: {path} is the folder's; the run had changed it, its own is {path}.{found.id}"
+        yield from compared(found.spec, launched)
+
+    return lines
