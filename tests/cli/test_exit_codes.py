@@ -33,8 +33,6 @@ REACHING = {
     "stop": "stop --hosts gpu01 nightly",
     "diff": "diff --hosts gpu01 first second",
     "why": "why --hosts gpu01 nightly",
-    "rerun": "rerun nightly",
-    "resume": "resume nightly",
     "ls": "ls --hosts gpu01 nightly",
     "fetch": "fetch --hosts gpu01 nightly",
     "cp": "cp gpu01:x .",
@@ -47,8 +45,8 @@ REACHING = {
 }
 """A command line of each verb that goes to one host."""
 
-ELSEWHERE = {"hosts", "login", "schedule", "demo"}
-"""Verbs that reach no host themselves, or by ssh's own program on a terminal."""
+ELSEWHERE = {"hosts", "login", "schedule", "demo", "rerun", "resume"}
+"""Verbs that reach no host themselves, or by ssh's own program on a terminal, or look for a run on all hosts."""
 
 reaching = pytest.mark.parametrize("line", REACHING.values(), ids=REACHING)
 
