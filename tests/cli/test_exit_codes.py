@@ -46,7 +46,7 @@ REACHING = {
 """A command line of each verb that goes to one host."""
 
 ELSEWHERE = {"hosts", "login", "schedule", "demo", "rerun", "resume"}
-"""Verbs that reach no host themselves, or by ssh's own program on a terminal, or look for a run on all hosts."""
+"""Verbs that reach no host themselves, or by ssh alone, or look for a run on all hosts."""
 
 reaching = pytest.mark.parametrize("line", REACHING.values(), ids=REACHING)
 
