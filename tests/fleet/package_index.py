@@ -25,12 +25,19 @@ def wheel(name: str, version: str) -> tuple[str, bytes]:
 
 def fill(host: Host, day: str, withdrawn: str = "") -> None:
     """Offer package `demo` 1.0 and 2.0; a version that is withdrawn comes only when it is asked for."""
-    folder, links = host.disk / f"srv/index/{day}/demo", ""
+    versions = ("1.0", "2.0")
+    offer(host, day, "demo", {v: wheel("demo", v) for v in versions}, withdrawn)
+
+
+def offer(
+    host: Host, day: str, project: str, wheels: dict[str, tuple[str, bytes]], without: str = ""
+) -> None:
+    """Offer wheels of a project by their versions; `without` is the one that is withdrawn."""
+    folder, links = host.disk / f"srv/index/{day}/{project}", ""
     folder.mkdir(parents=True)
-    for version in ("1.0", "2.0"):
-        name, data = wheel("demo", version)
+    for version, (name, data) in wheels.items():
         (folder / name).write_bytes(data)
-        links += f'<a href="{name}"{" data-yanked" * (version == withdrawn)}>{name}</a>\n'
+        links += f'<a href="{name}"{" data-yanked" * (version == without)}>{name}</a>\n'
     (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>\n{links}</body></html>\n")
 
 

@@ -98,6 +98,28 @@ def test_the_whole_path_by_rootless_podman(podman: Orch, gpu01: Host) -> None:
     assert names(gpu01, "-a") == []
 
 
+def test_podman_with_a_dockerfile_of_ones_own_and_after_a_reboot(
+    podman: Orch, gpu01: Host, tmp_path: Path
+) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image/Dockerfile").write_text(f"FROM {IMAGE}\nCOPY word /word\nRUN cat /word > /said\n")
+    (tmp_path / "image/word").write_text("from podman\n")
+    podman = podman.having(ORCH_IMAGE="", ORCH_DOCKERFILE=str(tmp_path / "image/Dockerfile"))
+    made = podman("deploy", "--yes", *WHERE)
+    assert "./Dockerfile + sshd" in made.stderr
+    assert podman("exec", "gpu01", "--", "cat", "/said").stdout == "from podman\n"
+
+    lost = run_id(podman("train", "-d", *WHERE, "--", "sleep", "4321").stdout)
+    gpu01.reboot()
+    row = json.loads(podman("ps", "gpu01", "--json").stdout)["rows"][0]
+    assert (row["run"], row["state"], row["cause"]) == (lost, "lost", "host rebooted")
+    assert names(gpu01) == []
+    podman("train", "--wait", *WHERE, "--", "cat", "/said")  # it is started again
+    assert names(gpu01) == [NAME]
+    assert podman("deploy", *WHERE).stdout.startswith("gpu01   unchanged")
+    podman("down", "--yes", *WHERE)
+
+
 def test_podman_gives_gpus_by_cdi_or_says_what_is_missing(podman: Orch, gpu01: Host) -> None:
     uuids = Answer("GPU-a0\nGPU-a1\n", match="--query-gpu=uuid *")
     gpu01.set_gpus([uuids, Answer(GPUS, match="*--query-gpu=*"), Answer("")])

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.index import TENSORFLOW, wheel
+
 from .lab import Fleet, Host
 from .orch import Orch
+from .package_index import PORT, offer, package_index
 
 NAME = "orch-ana-mnist"
 PLACE = "/home/ana/.orch/ana/mnist"
+LOOPBACK = f"http://127.0.0.1:{PORT}"
 NO_LOCKS = "#!/bin/sh\necho 'flock: No locks available' >&2\nexit 71\n"
 
 
@@ -56,6 +62,32 @@ def test_two_hosts_of_one_home_have_a_container_each(
         assert orch("deploy", "gpu01").stdout.startswith("gpu01   unchanged")
         assert "nothing is deployed here" in orch("train", "--hosts", "gpu02", "--", "true", code=1).stderr
         orch("train", "-d", "--hosts", "gpu01", "--", "true")
+
+
+def test_two_hosts_of_one_home_share_an_installation(
+    orch: Orch, fleet: Fleet, gpu01: Host, gpu02: Host
+) -> None:
+    """A small wheel stands for TensorFlow; it comes from each host's own loopback, which pip trusts."""
+    orch = orch.having(ORCH_ENGINE="venv", ORCH_TENSORFLOW="2.21.0", ORCH_PIP_INDEX=f"{LOOPBACK}/one")
+    with fleet.shared_home("ana"), package_index(gpu01), package_index(gpu02):
+        for host in (gpu01, gpu02):
+            found = wheel("tensorflow-cpu", "2.21.0", "tensorflow", TENSORFLOW)
+            offer(host, "one", "tensorflow-cpu", {"2.21.0": found})
+            offer(host, "one", "tensorboard", {"2.21.0": wheel("tensorboard", "2.21.0")})
+        made = orch("deploy", "--yes", "gpu01,gpu02").stdout
+        assert len(re.findall(r"ready in \d+ s   Python 3\.\S+   TensorFlow 2\.21\.0", made)) == 2
+        (whole,) = gpu01.run(f"ls -d {PLACE}/venv/*/whole").stdout.split()
+        assert orch("deploy", "gpu01,gpu02").stdout.startswith("gpu01,gpu02   unchanged")
+
+        prefix = ("python3", "-c", "import sys; print(sys.prefix)")
+        where = str(Path(whole).parent)
+        assert orch("exec", "gpu01,gpu02", "--", *prefix).stdout.split(": ")[1].startswith(where)
+        orch("train", "--wait", "--hosts", "gpu02", "--name", "one", "--", *prefix)
+        assert orch("tail", "one").stdout.startswith(where)
+        orch("down", "--yes", "gpu02")
+        orch("train", "--wait", "--hosts", "gpu01", "--", "python3", "-c", "import tensorflow")
+        orch("down", "--yes", "gpu01")
+        assert gpu01.run(f"ls {PLACE}/venv", check=False).returncode, "nobody uses it now"
 
 
 def test_a_root_that_cant_be_is_said_before_anything_is_changed(orch: Orch, gpu01: Host) -> None:

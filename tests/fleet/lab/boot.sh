@@ -14,6 +14,7 @@ mount -t devpts -o newinstance,gid=5,mode=620,ptmxmode=666 devpts dev/pts
 mount -t tmpfs tmpfs dev/shm
 mount -t tmpfs -o mode=755 tmpfs run
 mkdir run/sshd run/lock run/proc
+find tmp -mindepth 1 -delete # as Debian does
 # What engines of ordinary accounts need: a proc with nothing mounted over it, a tun device as udev makes it, and
 # cgroups of one kind.
 mount -t proc proc run/proc
