@@ -111,10 +111,11 @@ class App:
         work: Callable[[Machine], T],
         *,
         told: Callable[[Outcome[T]], None] | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[Outcome[T]]:
         """Do `work` on every host at once, at most `parallel` of them; every outcome is kept.
 
-        On a terminal it is said who is still waited for.
+        On a terminal it is said who is still waited for. `told` and `meanwhile`: see hosts.fleet.each.
         """
         from orchestrator.hosts.fleet import each
 
@@ -125,7 +126,7 @@ class App:
 
         parallel = min((h.settings.parallel for h in hosts), default=1)
         with WAITING.on(h.name for h in hosts):
-            return each(hosts, work, connect=self.machine, parallel=parallel, told=done)
+            return each(hosts, work, connect=self.machine, parallel=parallel, told=done, meanwhile=meanwhile)
 
     @functools.cached_property
     def _kept(self) -> Kept:

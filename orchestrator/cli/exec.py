@@ -42,7 +42,8 @@ def command(
 ) -> int:
     """Run a command in the container, or in a run's directory with its GPUs; ends with its status.
 
-    Several hosts run it at once: a line comes behind its host's name, what many hosts say behind all names.
+    Several hosts run it at once: a line comes two seconds after it is said at most, behind its host's name;
+    what many hosts say together comes once, behind all their names.
 
     \b
       orch exec gpu01 -- nvidia-smi

@@ -21,6 +21,9 @@ PARALLEL = 32
 """Hosts that are worked on at the same time."""
 
 
+_TICK = 0.1  # seconds between two calls of `meanwhile`
+
+
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
     """What became of one host: a value, or the error that says why not."""
@@ -62,12 +65,14 @@ def each(
     connect: Callable[[Host], Machine] = _connect,
     parallel: int = PARALLEL,
     told: Callable[[Outcome[T]], None] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> list[Outcome[T]]:
     """Connect to every host and do `work` there; return every outcome in the order of `hosts`.
 
     An OrchError is the host's outcome; any other exception is a fault in orch and is raised after all
-    have ended. `told` is called with each outcome as it comes, in this thread. Ctrl-C closes all
-    connections and is passed on at once: the threads are daemons and nobody waits for them.
+    have ended. `told` is called with each outcome as it comes, and `meanwhile` again and again, in this
+    thread. Ctrl-C, and what these two raise, closes all connections and is passed on at once: the threads
+    are daemons and nobody waits for them.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, Outcome[T] | BaseException]] = queue.SimpleQueue()
@@ -87,7 +92,7 @@ def each(
     try:
         for _ in range(min(max(parallel, 1), len(hosts))):
             threading.Thread(target=worker, daemon=True).start()
-        found = _gather(len(hosts), done, told)
+        found = _gather(len(hosts), done, told, meanwhile)
     except BaseException:
         machines.stop()
         raise
@@ -116,15 +121,27 @@ def _one(
         return error
 
 
+def _next(
+    done: queue.SimpleQueue[tuple[int, Outcome[T] | BaseException]], meanwhile: Callable[[], None] | None
+) -> tuple[int, Outcome[T] | BaseException]:
+    while meanwhile:
+        try:
+            return done.get(timeout=_TICK)
+        except queue.Empty:
+            meanwhile()
+    return done.get()
+
+
 def _gather(
     count: int,
     done: queue.SimpleQueue[tuple[int, Outcome[T] | BaseException]],
     told: Callable[[Outcome[T]], None] | None,
+    meanwhile: Callable[[], None] | None,
 ) -> dict[int, Outcome[T]]:
     found: dict[int, Outcome[T]] = {}
     faults: list[tuple[int, BaseException]] = []
     for _ in range(count):
-        number, outcome = done.get()
+        number, outcome = _next(done, meanwhile)
         if isinstance(outcome, BaseException):
             faults.append((number, outcome))
             continue

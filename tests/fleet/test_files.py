@@ -142,11 +142,12 @@ def test_an_upload_that_is_cut_is_not_there_and_the_next_one_is(
     def cut(sent: int) -> None:
         if sent > 10_000_000:
             cut_sessions(gpu01)
+            until(lambda: not sessions(gpu01), "the end of the sessions")
 
-    with pytest.raises((LostConnection, HostError)):
+    with pytest.raises((LostConnection, HostError)) as caught:
         upload(machine, PLACE, bundle, told=cut)
     bundles = gpu01.disk / "home/ana/.orch/ana/mnist/bundles"
-    assert not [p.name for p in bundles.iterdir() if not p.name.startswith(".part-")]
+    assert not [p.name for p in bundles.iterdir() if not p.name.startswith(".part-")], str(caught.value)
     with connect(known) as again:
         upload(again, PLACE, bundle)
         heard: list[int] = []
