@@ -23,7 +23,8 @@ from orchestrator.hosts.openssh_said import (
     is_host_key,
     is_login,
 )
-from orchestrator.hosts.ssh_config import Route, home_moved
+from orchestrator.hosts.ssh_config import Route
+from orchestrator.hosts.ssh_tokens import home_moved
 from orchestrator.hosts.trust import KnownHosts
 
 _AGENT_SECONDS = 3.0  # a stale socket accepts and never answers

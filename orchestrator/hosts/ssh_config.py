@@ -7,12 +7,9 @@ paramiko.SSHConfig reads the file (it knows no Include).
 
 from __future__ import annotations
 
-import getpass
 import os
-import pwd
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +17,7 @@ from pathlib import Path
 
 from orchestrator.errors import ConfigError, HostError
 from orchestrator.hosts.algorithms import Allowed, allowed
+from orchestrator.hosts.ssh_tokens import Tokens, home, home_moved, local_user
 
 _ASK_SECONDS = 10.0  # `Match exec` may run a program of the user's
 _ONLY_SSH = ("KnownHostsCommand", "BindInterface")
@@ -69,31 +67,6 @@ class Route:
     """GSSAPIAuthentication: log in by a Kerberos ticket."""
     key_provider: str | None = None
     """PKCS11Provider: the library of a smart card."""
-
-
-def home(environ: Mapping[str, str] | None = None) -> str:
-    """Return the caller's home: $HOME, or where cron gives none, the account's."""
-    return (os.environ if environ is None else environ).get("HOME") or _account_home()
-
-
-def _account_home() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return "/"
-
-
-def home_moved() -> bool:
-    """Whether $HOME is not the account's home, where ssh itself would look for `~`."""
-    return os.path.realpath(home()) != os.path.realpath(_account_home())
-
-
-def local_user() -> str:
-    """Return the local user's name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # an uid without an account
-        return str(os.getuid())
 
 
 def resolve(
@@ -184,7 +157,7 @@ def route(
     address = (one("hostname") or host).strip("[]")
     final_user = user or one("user") or (login if at else None) or local_user()
     final_port = port or int(one("port") or 22)
-    tokens = _Tokens(name, address, final_port, final_user, one("hostkeyalias"))
+    tokens = Tokens(name, address, final_port, final_user, one("hostkeyalias"))
 
     def paths(keyword: str, default: Sequence[str] = ()) -> tuple[str, ...]:
         found = values.get(keyword) or default
@@ -222,7 +195,7 @@ def _strict(value: str | None) -> str:
     return {"true": "yes", "false": "no", "off": "no"}.get(value or "ask", value or "ask")
 
 
-def _agent(value: str, tokens: _Tokens) -> str | None:
+def _agent(value: str, tokens: Tokens) -> str | None:
     """Return the agent's socket of an IdentityAgent value: none, SSH_AUTH_SOCK, $VARIABLE or a path."""
     if value.lower() == "none":
         return None
@@ -231,55 +204,10 @@ def _agent(value: str, tokens: _Tokens) -> str | None:
     return tokens.path(value)
 
 
-def _files(found: Sequence[str] | None, default: Sequence[str], tokens: _Tokens) -> tuple[str, ...]:
+def _files(found: Sequence[str] | None, default: Sequence[str], tokens: Tokens) -> tuple[str, ...]:
     """Part a line of several paths; ssh prints blanks unquoted, so a whole line that exists is one path."""
     if not found:
         return tuple(tokens.path(p) for p in default)
     whole = tokens.path(found[0])
     pieces = [found[0]] if os.path.exists(whole) else found[0].split()
     return tuple(tokens.path(p) for p in pieces if p.lower() != "none")
-
-
-def _from_environment(name: re.Match[str]) -> str:
-    return os.environ.get(name[1], name[0]).replace("%", "%%")
-
-
-@dataclass(frozen=True)
-class _Tokens:
-    """The values of ssh's % tokens for one host (ssh_config(5), TOKENS)."""
-
-    name: str
-    address: str
-    port: int
-    user: str
-    alias: str | None
-
-    def expand(self, text: str) -> str:
-        """Replace the tokens; an unknown one stays as it is."""
-        if "%" not in text:
-            return text
-        short = socket.gethostname().partition(".")[0]
-        known = {
-            "%": "%",
-            "h": self.address,
-            "n": self.name.rpartition("@")[2],
-            "p": str(self.port),
-            "r": self.user,
-            "u": local_user(),
-            "d": home(),
-            "i": str(os.getuid()),
-            "l": socket.gethostname(),
-            "L": short,
-            "k": self.alias or self.address,
-        }
-        return re.sub(r"%(.)", lambda m: known.get(m[1], m[0]), text)
-
-    def path(self, text: str) -> str:
-        """Expand `${NAME}`, the tokens, `~/`, and the account's ~/.ssh where $HOME is another."""
-        named = re.sub(r"\$\{(\w+)\}", _from_environment, text.strip('"'))
-        expanded = self.expand(named)
-        own, account = home(), _account_home()
-        if expanded == "~" or expanded.startswith("~/"):
-            return own + expanded[1:]
-        prefix = f"{account}/.ssh/"
-        return f"{own}/.ssh/{expanded[len(prefix) :]}" if expanded.startswith(prefix) else expanded
