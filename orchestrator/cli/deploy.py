@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="With --dry-run: print the plan as JSON (docs/json.md)."
 )
+@click.option("--locked", is_flag=True, help="Exactly what image.lock says, or nothing (orch image lock).")
 @click.option("--replace", is_flag=True, help="End runs that live in a container that has to change.")
 @pass_app
 def command(
@@ -39,6 +40,7 @@ def command(
     yes: bool,
     dry_run: bool,
     as_json: bool,
+    locked: bool,
     replace: bool,
 ) -> int:
     """Build, start and prove the environment of this project on hosts; no change costs nothing.
@@ -53,7 +55,7 @@ def command(
     if as_json and not dry_run:
         raise UsageError("--json prints a plan", hint="Add --dry-run.")
     chosen = app.changed(hosts, exclude)
-    outcomes = app.each(chosen, lambda m: survey(m, app.cwd, app.environ, replace=replace))
+    outcomes = app.each(chosen, lambda m: survey(m, app.cwd, app.environ, replace=replace, locked=locked))
     if as_json:
         rows = (_row(o.value) for o in outcomes if o.value)
         print_json("deploy", rows, ((o.host.name, o.error) for o in outcomes))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli import image_copy
+from orchestrator.cli import image_copy, image_lock
 from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
 from orchestrator.cli.options import host_arguments, pass_app
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 @click.group("image")
 def command() -> None:
-    """List, copy and remove images on hosts.
+    """List, copy, lock and remove images on hosts.
 
     \b
       orch image ls
       orch image copy gpu01 gpu02
+      orch image lock gpu01
       orch image prune gpu01
     """
 
 
 command.add_command(image_copy.command)
+command.add_command(image_lock.command)
 
 
 @command.command("ls")

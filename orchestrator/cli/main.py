@@ -46,7 +46,7 @@ VERBS = {
     "ssh-config": "stanzas for ~/.ssh/config",
     "schedule": "run commands by cron",
     "down": "stop and remove the container",
-    "image": "list, copy and remove the images on hosts",
+    "image": "list, copy, lock and remove images on hosts",
     "demo": "the whole path on this machine",
 }
 """Verb and one-line help, in the order of --help. A verb `a-b` lives in cli/a_b.py as `command`."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.container.action import KEEP, REPLACE
+from orchestrator.container.action import BESIDE, CREATE, KEEP, REPLACE
 from orchestrator.container.deploy import LOOK_DEADLINE, Ready, changed_meanwhile, common_values, stamp
+from orchestrator.container.difference import Difference
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
-from orchestrator.container.image.build import Built, Told, build, build_base, look_at, pull
+from orchestrator.container.image.build import Built, Told, build, build_base, look_at, pull, rename
 from orchestrator.container.image.context import read_source
-from orchestrator.container.image.pins import Pins
-from orchestrator.container.image.recipe import images_to_look_for, recipe_for
+from orchestrator.container.image.locked import ImageLock, image_lock, lock_image
+from orchestrator.container.image.pins import Pins, pinned
+from orchestrator.container.image.recipe import Recipe, images_to_look_for, recipe_for
 from orchestrator.container.inputs import Inputs, read_inputs
-from orchestrator.container.plan import Plan
+from orchestrator.container.lock import Lock, Locked
+from orchestrator.container.plan import ImageSteps, Plan
 from orchestrator.container.planning import make_plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
 from orchestrator.container.refusals import check_engine
@@ -25,7 +28,7 @@ from orchestrator.container.spec import Facts, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines
 from orchestrator.container.turn import turn
-from orchestrator.errors import OrchError
+from orchestrator.errors import HostError, OrchError
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.gpu import GPUS
 from orchestrator.facts.place import PLACE, LiveRun
@@ -34,7 +37,7 @@ from orchestrator.facts.system import SYSTEM
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command
 from orchestrator.inventory import Host
-from orchestrator.units import size
+from orchestrator.units import how_many, size
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class DockerDeploy:
     engine: tuple[str, ...]
     replacing: bool = False
     pins: Pins | None = None  # shared by the hosts that build the same
+    lock: ImageLock | None = None  # what the image has to be
 
     @property
     def head(self) -> str:
@@ -107,7 +111,7 @@ class DockerDeploy:
         plan, engine, staged = self.plan, self.engine, ""
         if plan.image.pull:
             told(f"pull {plan.recipe.base}")
-            pull(machine, plan, engine, told)
+            pull(machine, plan, engine, told, self.lock.locked.base_digest if self.lock else "")
         if plan.image.build_base and plan.recipe.source:
             told(f"build {plan.recipe.base}")
             staged = build_base(machine, plan, plan.recipe.source, self.identity, engine, told)
@@ -116,6 +120,9 @@ class DockerDeploy:
     def _build(self, machine: Machine, told: Told, staged: str) -> None:
         plan = self.plan
         told(f"build {plan.tag}")
+        if self.lock:
+            self._build_locked(machine, told, staged, self.lock)
+            return
         if not self.pins:
             build(machine, plan, self.identity, self.engine, told, staged=staged)
             return
@@ -126,17 +133,36 @@ class DockerDeploy:
             if known is None:
                 self.give_packages(machine)
 
+    def _build_locked(self, machine: Machine, told: Told, staged: str, lock: ImageLock) -> None:
+        """Build it under another name, which it loses for its own when it is what is locked."""
+        other = dataclasses.replace(self.plan, tag=f"{self.plan.tag}-locked")
+        build(machine, other, self.identity, self.engine, told, pinned(lock.locked.packages), staged)
+        lock.check_built(look_at(machine, other, self.engine))
+        rename(machine, self.engine, other.tag, self.plan.tag)
+
     def give_packages(self, machine: Machine) -> None:
         """Tell the other hosts which packages the image that is here holds."""
         if self.pins:
             self.pins.give(look_at(machine, self.plan, self.engine).packages)
+
+    def locked(self, machine: Machine, deployed: Environment) -> Locked:
+        """Return what is deployed, to be locked. Raises HostError where its image is not there any more."""
+        built = look_at(machine, self.plan, self.engine)
+        if built.env != deployed.env:
+            raise HostError(
+                f"the image {self.plan.tag} is not what was deployed",
+                where=self.host.name,
+                hint="Deploy again.",
+            )
+        wanted = self.inputs.packages(jupyter=self.host.settings.jupyter)
+        return lock_image(self.host, self.facts, self.plan.recipe, self.plan.tag, built, wanted)
 
     def _done_meanwhile(self, machine: Machine) -> Environment | None:
         """Plan anew: a person may have thought for long, or a build taken long.
 
         Returns what another deploy has left, where that is what is wanted. Raises Busy where it is not.
         """
-        now = look_and_plan(machine, self.identity, self.inputs, replace=self.replacing)
+        now = look_and_plan(machine, self.identity, self.inputs, replace=self.replacing, lock=self.lock)
         if not now.unchanged and not self.plan.stands(now.plan):
             raise changed_meanwhile(self.host)
         return now.unchanged
@@ -145,6 +171,8 @@ class DockerDeploy:
         """Start, prove and write down; undone where the proof fails."""
         plan, engine = self.plan, self.engine
         built = look_at(machine, plan, engine)
+        if self.lock:
+            self.lock.check_built(built)
         told(f"start {plan.spec.name}")
         script = start_script(plan, self.identity, self.inputs, engine, built.env, token)
         started = start(machine, plan, script)
@@ -215,18 +243,48 @@ class DockerDeploy:
 
 
 def survey_docker(
-    machine: Machine, identity: Identity, environ: Mapping[str, str], *, replace: bool = False
+    machine: Machine,
+    identity: Identity,
+    environ: Mapping[str, str],
+    *,
+    replace: bool = False,
+    lock: Lock | None = None,
 ) -> DockerDeploy:
     """Ask a host in one exec and plan its deploy; nothing is changed.
 
-    Raises ConfigError for settings, Refused, Busy or HostError for what the host says.
+    With a `lock` it is asked for the packages of an image that is there. Raises ConfigError for settings and
+    for what is not as locked, Refused, Busy or HostError for what the host says.
     """
     source = read_source(machine.host)
     inputs = dataclasses.replace(read_inputs(machine.host, environ), source=source)
-    return look_and_plan(machine, identity, inputs, replace=replace)
+    planned = look_and_plan(machine, identity, inputs, replace=replace, lock=lock)
+    return _kept_to(machine, planned, planned.lock) if planned.lock else planned
 
 
-def look_and_plan(machine: Machine, identity: Identity, inputs: Inputs, *, replace: bool) -> DockerDeploy:
+def _kept_to(machine: Machine, planned: DockerDeploy, lock: ImageLock) -> DockerDeploy:
+    """Use an image that is there where it is what is locked; else build one, of the base that is locked."""
+    plan = planned.plan
+    if plan.action not in (CREATE, REPLACE, BESIDE):
+        return planned
+    base = planned.facts.docker.images.get(plan.recipe.base)
+    if not plan.image.build:
+        built = look_at(machine, plan, planned.engine)
+        if built.env == lock.env(plan.recipe, base):
+            return planned
+        plan = dataclasses.replace(plan, image=ImageSteps(pull=not base, build=True))
+    lock.check_base(plan.recipe, base)
+    note = f"the base and {how_many(len(lock.locked.packages), 'package')} as {lock.path.name} has them"
+    return dataclasses.replace(planned, plan=dataclasses.replace(plan, notes=(*plan.notes, note)))
+
+
+def look_and_plan(
+    machine: Machine,
+    identity: Identity,
+    inputs: Inputs,
+    *,
+    replace: bool,
+    lock: Lock | ImageLock | None = None,
+) -> DockerDeploy:
     """Do what survey_docker does, with files that are read already."""
     host = machine.host
     facts = ask_facts(machine, identity, inputs)
@@ -234,8 +292,22 @@ def look_and_plan(machine: Machine, identity: Identity, inputs: Inputs, *, repla
     wanted = recipe_for(host, identity, facts.gpus, inputs)
     spec = container_spec(host, identity, facts, inputs, wanted.digest)
     keys = (*machine.client_keys, *inputs.keys)
-    plan = make_plan(host, identity, facts, spec, wanted, keys=keys, replace=replace)
-    return DockerDeploy(host, identity, inputs, facts, plan, host.settings.container_command, replace)
+    locked = image_lock(lock, host, facts, wanted) if isinstance(lock, Lock) else lock
+    others = _not_locked(locked, facts, wanted, inputs.packages(jupyter=host.settings.jupyter))
+    plan = make_plan(host, identity, facts, spec, wanted, keys=keys, replace=replace, others=others)
+    engine = host.settings.container_command
+    return DockerDeploy(host, identity, inputs, facts, plan, engine, replace, lock=locked)
+
+
+def _not_locked(
+    lock: ImageLock | None, facts: Facts, recipe: Recipe, requirements: Sequence[str]
+) -> tuple[Difference, ...]:
+    """Return how what is deployed differs from what is locked. Raises ConfigError where the settings do."""
+    if not lock:
+        return ()
+    lock.check_recipe(recipe, requirements)
+    env = lock.env(recipe, facts.docker.images.get(recipe.base))
+    return lock.deployed_differs(Environment.read(facts.place.environment), env)
 
 
 def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:

@@ -49,10 +49,11 @@ class Plan:
     def stands(self, now: Plan) -> bool:
         """Whether a plan made anew is the same.
 
-        The image may be there by now, which takes back what was done to its tag, and runs may have ended.
+        The image may be there by now, whose build takes the tag, and runs may have ended.
         """
         then = dataclasses.replace(self, image=now.image, live=now.live, by_hand=now.by_hand, notes=now.notes)
-        fewer = set(now.by_hand) <= set(self.by_hand) and {r.run for r in now.live} <= {
+        by_hand = {d for d in now.by_hand if not (self.image.build and d.field == "image")}
+        fewer = by_hand <= set(self.by_hand) and {r.run for r in now.live} <= {
             r.run for r in self.live
         }
         return then == now and fewer

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.container.action import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, UNPAUSE, choose_action
 from orchestrator.container.by_hand import by_hand, find, old_name
-from orchestrator.container.difference import differences
+from orchestrator.container.difference import Difference, differences
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.image.recipe import Recipe
@@ -33,8 +33,9 @@ def make_plan(
     *,
     keys: Sequence[str] = (),
     replace: bool = False,
+    others: Sequence[Difference] = (),
 ) -> Plan:
-    """Compare what is wanted with what is there.
+    """Compare what is wanted with what is there. `others` are differences besides those of the spec.
 
     Raises ConfigError, Refused, Busy or HostError where the host can't or must not have it.
     """
@@ -48,7 +49,7 @@ def make_plan(
     if old:
         check_ours(host, identity, old)
     changed = by_hand(spec.name, old, same_engine, facts.docker.images)
-    changes = differences(_recorded(old), asdict(spec), recipe.source) if old else ()
+    changes = (*differences(_recorded(old), asdict(spec), recipe.source), *others) if old else ()
     live = facts.place.inside(old.id) if old and old.running else ()
     action = choose_action(old, recorded, (*changes, *changed), live=bool(live) and not replace)
     wanted_keys = _keys(facts, keys)

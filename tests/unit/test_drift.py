@@ -16,6 +16,7 @@ from orchestrator.container.direct.venv_spec import VenvSpec, venv_spec
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, Person, Project
 from orchestrator.container.inputs import Inputs
+from orchestrator.container.plan import ImageSteps
 from orchestrator.container.planning import make_plan
 from orchestrator.container.since import AT_ONCE, DEPLOYED, changed, noted, told
 from orchestrator.container.spec import ContainerSpec, Facts
@@ -254,12 +255,14 @@ def test_another_image_under_the_tag_is_named() -> None:
     assert [str(d) for d in planned("sha256:bb").by_hand] == [f"image: {tag} is another image now"]
 
 
-def test_a_plan_stands_when_its_own_build_takes_back_what_was_done_to_the_tag() -> None:
+def test_a_plan_stands_when_its_own_build_takes_the_tag() -> None:
     mine = running(host(), made={**MADE, "memory": 1})
     before = plan(host(), deployed(mine, environment=recorded(mine, "").text()))
     told = Difference("image", words="another image now")
     assert replace(before, by_hand=(told, *before.by_hand)).stands(before)
-    assert not before.stands(replace(before, by_hand=(told, *before.by_hand)))
+    after = replace(before, by_hand=(told, *before.by_hand))
+    assert before.stands(after)  # it builds
+    assert not replace(before, image=ImageSteps()).stands(after)
 
 
 def test_a_paused_container_goes_on() -> None:
@@ -310,7 +313,8 @@ def venv(settings: dict[str, Any], inputs: Inputs, system: dict[str, Any]) -> di
 
 
 def test_every_field_of_a_venv_is_here() -> None:
-    assert {f.name for f in fields(VenvSpec)} == VENV.keys() | {"version"}  # it goes with the Python
+    others = {"version", "locked"}  # the one goes with the Python, the other is told as a note
+    assert {f.name for f in fields(VenvSpec)} == VENV.keys() | others
 
 
 @pytest.mark.parametrize("field", VENV)

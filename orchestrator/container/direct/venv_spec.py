@@ -84,11 +84,13 @@ class VenvSpec:
     gpus: str = "auto"
     ca_bundle: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    locked: tuple[str, ...] = ()  # exactly these packages, as image.lock has them
 
     @property
     def installation(self) -> str:
         """What two equal installations share: the name of the folder."""
-        parts = (self.tensorflow, self.constraints, self.requirements, self.activate)
+        parts: list[Any] = [self.tensorflow, self.constraints, self.requirements, self.activate]
+        parts += [self.locked] if self.locked else []
         return digest(self.python, str(self.version), self.platform, *(json.dumps(part) for part in parts))[
             :12
         ]

@@ -15,7 +15,7 @@ from orchestrator.container.causes import explain_failure
 from orchestrator.container.identity import Identity
 from orchestrator.container.image.build_log import keep_log
 from orchestrator.container.image.dockerfile import failure
-from orchestrator.container.image.recipe import PACKAGES, full_name, named_base
+from orchestrator.container.image.recipe import PACKAGES, Recipe, full_name, named_base
 from orchestrator.container.image.source import Source
 from orchestrator.container.plan import Plan
 from orchestrator.container.run_command import keeping
@@ -44,11 +44,18 @@ class Built:
     base: str = ""
 
 
-def pull(machine: Machine, plan: Plan, engine: Sequence[str], told: Told) -> None:
-    """Bring the base image. Raises ConfigError (no such image), Busy (rate limit) or HostError."""
-    name = full_name(plan.recipe.base) if plan.spec.engine == "podman" else plan.recipe.base
-    command = Script("pull", Command((*engine, "pull", name)).shell() + " 2>&1")
-    with machine.stream(command) as stream:
+def pull(machine: Machine, plan: Plan, engine: Sequence[str], told: Told, exact: str = "") -> None:
+    """Bring the base image; `exact` is the NAME@sha256:... that it is to be.
+
+    Raises ConfigError (no such image), Busy (rate limit) or HostError.
+    """
+    base = plan.recipe.base
+    name = exact or base
+    full = full_name(name) if plan.spec.engine == "podman" else name
+    text = Command((*engine, "pull", full)).shell() + " 2>&1"
+    if exact:
+        text += f" && {Command((*engine, 'tag', full, base)).shell()} 2>&1"
+    with machine.stream(Script("pull", text)) as stream:
         stream.close_stdin()
         follow(machine, stream, told, what="the pull", base=plan.recipe.base)
 
@@ -154,21 +161,26 @@ def _their_failure(machine: Machine, source: Source) -> Explain:
     return explain
 
 
+def rename(machine: Machine, engine: Sequence[str], old: str, new: str) -> None:
+    """Give an image another name, and take the old one from it."""
+    words = Command((*engine, "tag", old, new)).shell(), Command((*engine, "image", "rm", old)).shell()
+    machine.ask(Script("tag", " && ".join(words)))
+
+
 def look_at(machine: Machine, plan: Plan, engine: Sequence[str]) -> Built:
     """Read the package list of a built image."""
     text = render("container/packages.sh.j2", engine=engine, tag=plan.tag, packages=PACKAGES)
     base, _, rest = machine.ask(Script("packages", text)).text.partition("\n")
     packages = tuple(rest.split())
-    return Built(packages, environment_digest(base, plan, packages), base)
+    return Built(packages, environment_digest(base, plan.recipe, packages), base)
 
 
-def environment_digest(base: str, plan: Plan, packages: Sequence[str]) -> str:
+def environment_digest(base: str, recipe: Recipe, packages: Sequence[str]) -> str:
     """Return orch.env: the same on two hosts when their images hold the same.
 
     `base` is the base's id. A base that was built on each host has another id on each, and what it was built
     of stands for it.
     """
-    recipe = plan.recipe
     name = recipe.source.digest if recipe.source else base.removeprefix("sha256:")  # podman has no prefix
     return digest(name, recipe.files["Dockerfile"], *packages)
 

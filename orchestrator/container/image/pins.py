@@ -15,6 +15,11 @@ _PINNED = re.compile(
 """NAME==VERSION as pip takes it (PEP 440): a distribution's own packages may have other versions."""
 
 
+def pinned(packages: Sequence[str]) -> tuple[str, ...]:
+    """Return the packages that can be constraints for pip."""
+    return tuple(p for p in packages if _PINNED.fullmatch(p))
+
+
 @dataclass
 class Pins:
     """The list of one recipe. Many threads, one for each host, come for it."""
@@ -25,7 +30,7 @@ class Pins:
     def give(self, packages: Sequence[str]) -> None:
         """Take a host's list, unless another one was first."""
         if self._known is None:
-            self._known = tuple(p for p in packages if _PINNED.fullmatch(p))
+            self._known = pinned(packages)
 
     @contextmanager
     def known(self, waits: Callable[[], None]) -> Iterator[tuple[str, ...] | None]:
