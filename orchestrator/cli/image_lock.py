@@ -26,7 +26,6 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...]) -> int:
 
     \b
       orch image lock gpu01
-      orch deploy --locked gpu02
     """
     from orchestrator.container.identity import top_folder
     from orchestrator.container.lock import read_lock, write_lock

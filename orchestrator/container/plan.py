@@ -53,7 +53,5 @@ class Plan:
         """
         then = dataclasses.replace(self, image=now.image, live=now.live, by_hand=now.by_hand, notes=now.notes)
         by_hand = {d for d in now.by_hand if not (self.image.build and d.field == "image")}
-        fewer = by_hand <= set(self.by_hand) and {r.run for r in now.live} <= {
-            r.run for r in self.live
-        }
+        fewer = by_hand <= set(self.by_hand) and {r.run for r in now.live} <= {r.run for r in self.live}
         return then == now and fewer
