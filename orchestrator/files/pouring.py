@@ -11,10 +11,11 @@ PATIENCE = 120.0
 """Seconds for the host to put the last files on its disk."""
 
 
-def pour(stream: Stream, pieces: Iterable[bytes], told: Callable[[int], None]) -> str:
+def pour(stream: Stream, pieces: Iterable[bytes], told: Callable[[int], None], *, more: bool = False) -> str:
     """Send pieces and the end of stdin; return the line that the host says, early or at the end.
 
-    `told` hears how many bytes are sent so far. The line is empty when the host went away.
+    `more`: the end of stdin is not sent, as more is to come. `told` hears how many bytes are sent so far.
+    The line is empty when the host went away.
     """
     sent = 0
     for piece in pieces:
@@ -26,7 +27,8 @@ def pour(stream: Stream, pieces: Iterable[bytes], told: Callable[[int], None]) -
         told(sent)
         if early := stream.read(timeout=0):
             return answer(stream, early)
-    stream.close_stdin()
+    if not more:
+        stream.close_stdin()
     return answer(stream)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,17 +91,20 @@ class Bundle:
         """Tell whether a file, link or folder of this path (relative to the top) is sent."""
         return path in (".", "") or path in self._paths
 
-    def tar(self, end: str = "") -> Iterator[bytes]:
+    def tar(self, end: str = "", without: Container[str] = ()) -> Iterator[bytes]:
         """Return the bundle as a tar stream, the same bytes for the same digest; an empty file `end` is last.
 
+        Files whose paths are in `without` are left out.
         Files are read-only in it and folders writable by their owner. Raises Changed when a file is no
         longer what was collected; what was yielded until then has no end.
         """
-        return gathered(self._pieces(end))
+        return gathered(self._pieces(end, without))
 
-    def _pieces(self, end: str) -> Iterator[bytes]:
+    def _pieces(self, end: str, without: Container[str]) -> Iterator[bytes]:
         made: set[str] = set()
         for entry in self.entries:
+            if entry.path in without:
+                continue
             for folder in (*_parents(entry.path), *([entry.path] if entry.kind == "dir" else [])):
                 if folder not in made:
                     made.add(folder)

@@ -19,19 +19,25 @@ from tests.unit.here import Here, HereStream, machine_of
 
 BUSYBOX_TOOLS = [
     "awk",
+    "cat",
+    "cp",
     "df",
     "echo",
     "find",
     "head",
+    "ln",
+    "ls",
     "mkdir",
     "mv",
     "printf",
     "rm",
     "sh",
+    "sha256sum",
     "sync",
     "tar",
     "timeout",
     "tr",
+    "xargs",
 ]
 PLACE = "~/.orch/ana/it's mnist"
 
@@ -57,11 +63,15 @@ def bundles(machine: Here) -> Path:
     return Path(machine.env["HOME"]) / PLACE[2:] / "bundles"
 
 
+def listed(machine: Here) -> list[str]:
+    return sorted(p.name for p in bundles(machine).iterdir() if p.name != ".files")
+
+
 def test_what_arrives_is_what_was_sent_and_read_only(machine: Here, bundle: Bundle, tmp_path: Path) -> None:
     heard: list[int] = []
     upload(machine, PLACE, bundle, told=heard.append)
     whole = bundles(machine) / bundle.digest
-    assert [p.name for p in bundles(machine).iterdir()] == [bundle.digest]
+    assert listed(machine) == [bundle.digest]
     assert collect(whole, cache=tmp_path / "other").digest == bundle.digest
     modes = {p.name: oct(p.stat().st_mode & 0o777) for p in (whole, *whole.rglob("*"))}
     assert {modes["train.py"], modes["big.bin"]} == {"0o444"}
@@ -84,17 +94,17 @@ def test_a_line_that_is_cut_leaves_nothing_that_looks_whole(
     monkeypatch.setattr("secrets.token_hex", lambda count: "ee")
     for kept in (0, 1, 512, 1024, 100_000, 3_000_000, -1536):  # the last: all but the end
         stream = b"".join(real(bundle, ".orch-end-ee"))[:kept]
-        monkeypatch.setattr(Bundle, "tar", lambda self, end, cut=stream: iter([cut]))
+        monkeypatch.setattr(Bundle, "tar", lambda self, end, here, cut=stream: iter([cut]))
         with pytest.raises(HostError, match="could not be placed"):
             upload(machine, PLACE, bundle)
-        assert list(bundles(machine).iterdir()) == []
+        assert listed(machine) == []
 
 
 def test_a_file_that_changed_leaves_nothing(machine: Here, bundle: Bundle) -> None:
     (bundle.top / "src/train.py").write_text("print(2)\n")
     with pytest.raises(Changed, match=r"src/train\.py"):
         upload(machine, PLACE, bundle)
-    assert list(bundles(machine).iterdir()) == []
+    assert listed(machine) == []
 
 
 def test_two_uploads_at_once_both_end_well(machine: Here, bundle: Bundle, tmp_path: Path) -> None:
@@ -114,7 +124,7 @@ def test_two_uploads_at_once_both_end_well(machine: Here, bundle: Bundle, tmp_pa
     for thread in threads:
         thread.join()
     assert errors == []
-    assert [p.name for p in bundles(machine).iterdir()] == [bundle.digest]
+    assert listed(machine) == [bundle.digest]
     assert collect(bundles(machine) / bundle.digest, cache=tmp_path / "other").digest == bundle.digest
 
 
@@ -127,7 +137,7 @@ def test_what_old_uploads_left_is_cleared_away(machine: Here, bundle: Bundle) ->
         then = time.time() - age * 86400
         os.utime(part, (then, then))
     upload(machine, PLACE, bundle)
-    assert sorted(p.name for p in bundles(machine).iterdir()) == [".part-young", bundle.digest]
+    assert listed(machine) == [".part-young", bundle.digest]
 
 
 @pytest.fixture
@@ -152,7 +162,7 @@ def test_a_disk_too_small_is_said_before_anything_is_sent(
         f"here: no space left on device: the code needs 3.0 MB, 2.1 MB free at {PLACE}/bundles"
     )
     assert heard == []
-    assert list(small_disk.iterdir()) == []
+    assert listed(machine) == []
 
 
 def test_a_disk_that_fills_up_meanwhile_is_said_and_left_clean(
@@ -161,7 +171,7 @@ def test_a_disk_that_fills_up_meanwhile_is_said_and_left_clean(
     monkeypatch.setattr("orchestrator.run.upload._space", lambda bundle: 1024)
     with pytest.raises(HostError, match="no space left on device: the code needs"):
         upload(machine, PLACE, bundle)
-    assert list(small_disk.iterdir()) == []
+    assert listed(machine) == []
 
 
 def test_a_connection_that_goes_is_said(
