@@ -83,7 +83,8 @@ def prune(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool)
     ask(app, yes, "a prune removes images")
 
     def work(machine: Machine) -> list[str]:
-        return list(remove(machine, todo[machine.host.name]))
+        name = machine.host.name
+        return list(remove(machine, todo[name], lambda line: app.say(f"{name}   {line}")))
 
     done = app.each([o.host for o in outcomes if o.host.name in todo], work)
     surveyed = {o.host.name: o.value for o in outcomes if o.value}

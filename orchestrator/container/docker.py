@@ -27,7 +27,7 @@ from orchestrator.container.since import noted
 from orchestrator.container.spec import Facts, container_spec, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines
-from orchestrator.container.turn import turn
+from orchestrator.container.turn import BUILD_LOCK, turn
 from orchestrator.errors import HostError, OrchError
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.gpu import GPUS
@@ -99,7 +99,9 @@ class DockerDeploy:
         """Do what is planned. Raises OrchError; the host then has what it had before."""
         plan, engine = self.plan, self.engine
         if plan.image.build:
-            with turn(machine, plan.spec.place, what="build", told=told):  # the next one finds it done
+            with turn(
+                machine, plan.spec.place, what="build", lock=BUILD_LOCK, told=told
+            ):  # the next one finds it done
                 self._have_image(machine, told)
         with turn(machine, plan.spec.place, undo_script(plan, engine), told=told) as token:
             done = self._done_meanwhile(machine)

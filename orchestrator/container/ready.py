@@ -6,7 +6,7 @@ from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity, check_owner
 from orchestrator.container.refusals import engine_error
 from orchestrator.container.start import answers
-from orchestrator.errors import HostError, OrchError, Refused
+from orchestrator.errors import HostError, NotPermitted, OrchError, Refused
 from orchestrator.facts.trouble import explain
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host
@@ -48,6 +48,9 @@ def no_environment(host: Host, answer: str, why: str) -> OrchError:
     """Return the error for an answer other than `there`; `why` is what `orch_ready` said (environment.sh)."""
     *details, last = why.strip().splitlines() or [""]
     kind, _, words = last.partition(" ")
+    if answer == "unreadable":
+        message = f"{last} can't be read by this account, so that nobody knows here what is deployed"
+        return NotPermitted(message, where=host.name, hint="Its owner can: chmod u+r, or deploy as them.")
     if answer != "not-ready":
         return NoEnvironment(
             "nothing is deployed here", where=host.name, hint=f"First: orch deploy --hosts {host.name}"

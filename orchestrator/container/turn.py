@@ -34,18 +34,19 @@ def turn(
     undo: Script | None = None,
     *,
     what: str = "deploy",
+    lock: str = LOCK,
     told: Told = lambda _: None,
 ) -> Iterator[str]:
     """Keep other changes and launches of the project in `place` (absolute) away during the block.
 
-    `what` it is, for people: deploy, down, or build, which keeps only builds away.
+    `what` it is, for people: deploy, down, prune or build; with BUILD_LOCK it keeps only builds away.
 
     Yields the token that the scripts of this change show (held.sh.j2). Where the block does not come to its
     end (Ctrl-C, a cut connection, an error) the host carries out `undo` by itself. `told` hears whom it waits
     for. Raises Busy while somebody else has the turn, HostError where there can be none.
     """
     token = secrets.token_hex(8)
-    lock, patience = (BUILD_LOCK, BUILD_PATIENCE) if what == "build" else (LOCK, PATIENCE)
+    patience = BUILD_PATIENCE if what == "build" else PATIENCE
     text = render(
         "container/turn.sh.j2",
         place=place,

@@ -204,7 +204,7 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
     first, where = why.strip().split("\n")[-1].strip(), host.name
     if how == "need-bundle":
         return NeedsBundle("the code is not there yet", where=where)
-    if how in ("no-environment", "not-ready"):
+    if how in ("no-environment", "unreadable", "not-ready"):
         return no_environment(host, how, why)
     if how == "deploying":
         by = first or "deploy or down"

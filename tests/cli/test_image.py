@@ -59,6 +59,8 @@ def prepare(said: str = "") -> Callable[[FakeMachine], None]:
     def give(machine: FakeMachine) -> None:
         machine.answer_facts(docker=DOCKER, images=FOUND)
         machine.answer("image rm", out=said)
+        machine.answer("places", out="/home/ana/.orch/ana/mnist\n")
+        machine.answer("turn", out="yours\n")
 
     return give
 
@@ -101,6 +103,22 @@ def test_prune_removes_ones_own_that_nobody_uses_and_says_what_it_frees(project:
         ("orch/ana-mnist-base:1",) * 2,
     ]  # what is on top goes first
     assert "-f" not in script.split()
+
+
+def test_prune_takes_the_turns_of_its_projects(project: Path) -> None:
+    """Else it removes what a deploy has just built."""
+    called = call(project, "image", "prune", "--yes", prepare=prepare())
+    turns = [text_of(s) for s in called.machines["gpu01"].streamed]
+    assert [re.findall(r'^lock="\$here"/(\S+)', t, re.MULTILINE)[0] for t in turns] == [".build", ".turn"]
+    assert all("place=/home/ana/.orch/ana/mnist\n" in t and "'prune by " in t for t in turns)
+
+    def taken(machine: FakeMachine) -> None:
+        prepare()(machine)
+        machine.answer("turn", out="taken deploy by ana@laptop (begun 3 s ago)\n")
+
+    busy = call(project, "image", "prune", "--yes", prepare=taken)
+    assert (busy.status, busy.out) == (75, "")
+    assert "orch: gpu01: a deploy by ana@laptop (begun 3 s ago) is going on." in busy.err
 
 
 def test_what_the_engine_keeps_is_said(project: Path) -> None:

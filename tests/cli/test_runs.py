@@ -296,6 +296,11 @@ def test_train_sends_code_that_is_not_there_and_launches_again(project: Path) ->
     [
         ("no-environment", 1, "orch: gpu01: nothing is deployed here. First: orch deploy --hosts gpu01"),
         (
+            "unreadable\nwhy /p/environment.sh",
+            77,
+            "orch: gpu01: /p/environment.sh can't be read by this account",
+        ),
+        (
             "not-ready\nwhy gone container orch-ana-mnist is gone",
             1,
             "orch: gpu01: the environment is not usable: container orch-ana-mnist is gone. Deploy again: ",

@@ -63,6 +63,11 @@ def test_a_locked_deploy_is_the_same_on_another_day_and_else_refused(
         orch("image", "lock", "gpu01")
         assert (project / "image.lock").read_text() == text
         assert "unchanged" in orch("deploy", "--locked", "gpu01").stdout
+        record = "/home/ana/.orch/ana/mnist/hosts/gpu01/environment.json"
+        gpu01.run(f"chmod 000 {record}")
+        hidden = orch("exec", "gpu01", "--", "true", code=77)
+        assert f"orch: gpu01: {record} can't be read by this account" in hidden.stderr
+        gpu01.run(f"chmod 644 {record}")
 
         made = orch("deploy", "--yes", "--locked", "gpu02")
         assert "packages as image.lock has them" in made.stderr

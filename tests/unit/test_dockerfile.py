@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.container.image.dockerfile import failure, instructions
+from orchestrator.container.image.dockerfile import failure, instructions, wrong_from
 from orchestrator.container.image.steps import Steps
 
 TEXT = """\
@@ -119,3 +119,35 @@ def test_steps_are_heard_from_all_engines() -> None:
     ]
     steps = Steps()
     assert [steps.hear(f"  {line}") for line, _ in heard] == [said for _, said in heard]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("FROM\n", 1, "FROM takes an image, or an image AS a name"),
+        ("FROM a\nRUN x\nFROM a b\n", 3, "FROM takes an image, or an image AS a name"),
+        ("FROM a AS\n", 1, "FROM takes an image, or an image AS a name"),
+        ("FROM a IN b\n", 1, "FROM takes an image, or an image AS a name"),
+        ("ARG X\nFROM --platform=linux/amd64 Ubuntu:20.04\n", 2, "Ubuntu:20.04 is no image's name"),
+        ("FROM a:1:2\n", 1, "a:1:2 is no image's name"),
+        ("# nothing\n", 1, "it has no FROM"),
+        ("RUN x\nFROM a\n", 1, "FROM has to come before RUN"),
+    ],
+)
+def test_a_from_that_no_builder_takes_is_told_before_anything_is_sent(text: str, line: int, why: str) -> None:
+    found = wrong_from(text)
+    assert found
+    assert found[0] == line
+    assert why in found[1]
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "a", "scratch", "a/b-c__d.e:1.0-X_y", "Reg.lab:5000/tf", "localhost/tf:1",
+        "nvcr.io/nvidia/tf:22.04-tf2-py3",
+        f"reg.lab/tf:1@sha256:{'ab' * 32}", "${BASE}:1", "$BASE",
+    ],
+)  # fmt: skip
+def test_a_from_that_builders_take_is_none_of_ours(image: str) -> None:
+    assert wrong_from(f"ARG BASE=x\nFROM --platform=$P {image} AS Made\nFROM MADE\nfrom made as x\n") is None

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from orchestrator.container.image.dockerfile import wrong_start
+from orchestrator.container.image.dockerfile import wrong_from
 from orchestrator.container.image.dockerignore import Rules, rules
 from orchestrator.container.image.source import IGNORE, Entry, Source
 from orchestrator.errors import ConfigError
@@ -68,7 +68,7 @@ def _dockerfile(host: Host, setting: str, file: Path) -> str:
         raise ConfigError(f"{setting}: {file}: {why}", where=host.came_from(setting)) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{setting}: {file} is not UTF-8 text", where=host.came_from(setting)) from error
-    wrong = wrong_start(text)
+    wrong = wrong_from(text)
     if wrong:
         raise ConfigError(wrong[1], where=f"{file}:{wrong[0]}")
     return text

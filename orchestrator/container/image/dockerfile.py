@@ -76,8 +76,35 @@ def _behind_documents(text: str, lines: Sequence[str], at: int) -> int:
     return at
 
 
-def wrong_start(text: str) -> tuple[int, str] | None:
-    """Return line and reason where a Dockerfile has no FROM in the place for it."""
+_NAME = re.compile(
+    r"([a-zA-Z0-9][a-zA-Z0-9.-]*(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?(@\w+:[0-9a-fA-F]{32,})?"
+)
+"""An image's name (https://pkg.go.dev/github.com/distribution/reference), a little more freely."""
+
+
+def wrong_from(text: str) -> tuple[int, str] | None:
+    """Return line and reason where a Dockerfile has no FROM at its begin, or one that no builder takes."""
+    wrong = _wrong_start(text)
+    stages: set[str] = set()
+    for line in instructions(text) if not wrong else ():
+        if line.keyword == "FROM":
+            words = [word for word in line.text.split()[1:] if not word.startswith("--")]
+            named = words[2:] if [word.upper() for word in words[1:2]] == ["AS"] else []
+            why = _why_wrong(words, named, stages)
+            if why:
+                return line.line, f"{line.shown}: {why}"
+            stages.update(name.lower() for name in named)
+    return wrong
+
+
+def _why_wrong(words: Sequence[str], named: Sequence[str], stages: set[str]) -> str:
+    if len(words) != 1 and not (len(words) == 3 and named):
+        return "FROM takes an image, or an image AS a name"
+    free = "$" in words[0] or words[0].lower() in stages  # what a variable holds, the builder knows
+    return "" if free or _NAME.fullmatch(words[0]) else f"{words[0]} is no image's name"
+
+
+def _wrong_start(text: str) -> tuple[int, str] | None:
     found = [i for i in instructions(text) if i.keyword != "ARG"]
     if not found:
         return 1, "it has no FROM: it names no image to build on"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from orchestrator.container.identity import Identity, caller, slug
+from orchestrator.container.image.build import Told
 from orchestrator.container.refusals import engine_error, engine_trouble
 from orchestrator.container.settle import settle
+from orchestrator.container.turn import BUILD_LOCK, LOCK, turn
 from orchestrator.facts.docker import DOCKER
 from orchestrator.facts.images import IMAGES, HostImage, ImagesReport
 from orchestrator.facts.question import ask
@@ -120,21 +123,31 @@ def _size_of(layers: Sequence[str], report: ImagesReport) -> int:
     return max(known, default=0)
 
 
-def remove(machine: Machine, gone: Sequence[OwnImage]) -> Iterator[str]:
+def remove(machine: Machine, gone: Sequence[OwnImage], told: Told) -> Iterator[str]:
     """Remove images by their tags; yields what the engine would not remove, and why.
 
-    The engine itself keeps what a container began to use meanwhile. Raises HostError.
+    It is the turn of their projects: what a deploy builds and has not started yet stays. The engine itself
+    keeps what a container began to use meanwhile. Raises Busy while somebody deploys, or HostError.
     """
     host = machine.host
     text = render(
         "container/image_rm.sh.j2",
         engine=host.settings.container_command,
-        images=[(o.name, _names(o), _place(host.settings.root, o)) for o in _tops_first(gone)],
+        images=[(o.name, _names(o), on_host(_place(host.settings.root, o)).text) for o in _tops_first(gone)],
         by=caller(),
     )
-    for line in machine.ask(Script("image rm", text), deadline=DEADLINE).text.splitlines():
-        if line.startswith("kept "):
-            yield line.removeprefix("kept ")
+    with ExitStack() as turns:
+        for place in _deployed(machine, sorted({_place(host.settings.root, o) for o in gone})):
+            for lock in (BUILD_LOCK, LOCK):
+                turns.enter_context(turn(machine, place, what="prune", lock=lock, told=told))
+        said = machine.ask(Script("image rm", text), deadline=DEADLINE).text
+    yield from (line.removeprefix("kept ") for line in said.splitlines() if line.startswith("kept "))
+
+
+def _deployed(machine: Machine, places: Sequence[str]) -> list[str]:
+    """Return those of the projects' folders that are there, absolute."""
+    look = "".join(f"(cd {on_host(place).text} 2>/dev/null && pwd)\n" for place in places)
+    return machine.ask(Script("places", f"{look}:")).text.split("\n")[:-1]
 
 
 def _tops_first(gone: Sequence[OwnImage]) -> list[OwnImage]:
@@ -146,6 +159,5 @@ def _names(own: OwnImage) -> list[str]:
 
 
 def _place(root: str, own: OwnImage) -> str:
-    """Return the project's folder as a word for the host's shell."""
-    folder = f"{root.rstrip('/')}/{slug(own.person or '')}/{slug(own.project or '')}"
-    return on_host(folder).text
+    """Return the project's folder; it may begin with `~/`."""
+    return f"{root.rstrip('/')}/{slug(own.person or '')}/{slug(own.project or '')}"
