@@ -13,6 +13,7 @@ from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
+    from orchestrator.hosts.line import Line
     from orchestrator.inventory import Host
 
 
@@ -55,6 +56,22 @@ def _in_home(app: App, host: Host, path: str) -> Place:
 def _reached(app: App, host: Host) -> Machine:
     with WAITING.on([host.name]):
         return app.machine(host)
+
+
+PATIENCE = 900.0
+"""Seconds that a transfer waits for a host that is away."""
+
+
+def line_to(app: App, machine: Machine) -> Line:
+    """Return a line to a host that comes back by itself when it is cut, and says so."""
+    from orchestrator.hosts.line import Line
+
+    return Line(
+        machine,
+        lambda: app.connect(machine.host),
+        told=lambda words: app.say(f"orch: {words}"),
+        patience=PATIENCE,
+    )
 
 
 def inside_work(path: str) -> str:

@@ -9,8 +9,8 @@ from orchestrator.cli.waiting import WAITING, can_redraw
 
 
 @contextmanager
-def bytes_sent(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show how many of `total` bytes (None: nobody knows) are done.
+def bytes_sent(what: str, total: int | None, begun: int = 0) -> Iterator[Callable[[int], None]]:
+    """Show how many of `total` bytes (None: nobody knows) are done; `begun` of them were before.
 
     The block calls the function that it gets with the count so far.
     """
@@ -18,7 +18,14 @@ def bytes_sent(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda done: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     with (
         WAITING.hidden(),
@@ -27,9 +34,10 @@ def bytes_sent(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
+            TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         ) as bar,
     ):
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(what, total=total, completed=begun)
         yield lambda done: bar.update(task, completed=done if total is None else min(done, total))

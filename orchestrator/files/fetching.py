@@ -1,27 +1,23 @@
-"""Bringing files from a host: what to take, and one tar stream of it, each file whole or not visible."""
+"""What there is to bring from a host, and what of it to take."""
 
 from __future__ import annotations
 
-import io
 import os
 import posixpath
 import shutil
-import tarfile
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.errors import HostError, LostConnection, OrchError
+from orchestrator.errors import HostError, OrchError
 from orchestrator.files.listing import WORDS, Item, list_files
-from orchestrator.files.receiving import Receiving, Wanted
-from orchestrator.hosts.base import Machine, Stream
-from orchestrator.hosts.command import Script, on_host
-from orchestrator.render import render
+from orchestrator.files.part import part_of
+from orchestrator.files.receiving import Wanted
+from orchestrator.hosts.base import Machine
 from orchestrator.units import size
 
-_CHUNK = 1 << 18
+LARGE = 8 << 20
+"""Bytes from which on a file is brought by itself, and goes on where it was cut off."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +28,11 @@ class Source:
     wanted: tuple[Wanted, ...]
     follow: bool = False  # the one file may be a link: what it points to is taken
     notes: tuple[str, ...] = ()  # what could not be read
+    asked: int = 0  # when, by the host's clock
+
+    def alone(self, wanted: Wanted) -> bool:
+        """Whether a file is brought by itself."""
+        return wanted.item.kind == "file" and (self.follow or wanted.item.size >= LARGE)
 
 
 def written(machine: Machine, directory: str, bundle: str, to: Path) -> Source:
@@ -46,7 +47,9 @@ def written(machine: Machine, directory: str, bundle: str, to: Path) -> Source:
         raise HostError("the run has no work folder any more", where=machine.host.name)
     sent = {item.path: item for item in code.items}
     fresh = [i for i in here.items if _fresh(i, sent.get(i.path)) and "__pycache__" not in i.path.split("/")]
-    return Source(work, tuple(Wanted(i.path, i, to / i.path) for i in fresh), notes=answered.notes)
+    return Source(
+        work, tuple(Wanted(i.path, i, to / i.path) for i in fresh), notes=answered.notes, asked=answered.now
+    )
 
 
 def _fresh(item: Item, code: Item | None) -> bool:
@@ -61,7 +64,8 @@ def named(machine: Machine, path: str, to: Path) -> Source:
     found = answered.roots[0]
     if found.kind == "dir":
         inside = [i for i in found.items if i.path]
-        return Source(path, tuple(Wanted(i.path, i, to / i.path) for i in inside), notes=answered.notes)
+        wanted = tuple(Wanted(i.path, i, to / i.path) for i in inside)
+        return Source(path, wanted, notes=answered.notes, asked=answered.now)
     if found.kind != "file":
         raise HostError(f"{path} is {WORDS[found.kind]}", where=machine.host.name)
     base, name = posixpath.split(path)
@@ -80,6 +84,22 @@ class Plan:
     def size(self) -> int:
         """Bytes to bring."""
         return sum(wanted.item.size for wanted in self.take if wanted.item.kind == "file")
+
+    def here(self, source: Source) -> int:
+        """Return how many of those bytes came before a cut of another time."""
+        return sum(min(w.item.size, _begun(w)) for w in self.take if source.alone(w))
+
+    def room(self, source: Source) -> int:
+        """Return how many bytes the disk here must have free."""
+        files = (w for w in self.take if w.item.kind == "file")
+        return sum(max(0, w.item.room - (_begun(w) if source.alone(w) else 0)) for w in files)
+
+
+def _begun(wanted: Wanted) -> int:
+    try:
+        return os.lstat(part_of(wanted.to)).st_size
+    except OSError:
+        return 0
 
 
 def plan(candidates: Iterable[Wanted], *, overwrite: bool) -> Plan:
@@ -122,65 +142,3 @@ def check_room(needed: int, folder: Path) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise OrchError(f"no room in {folder}: {size(needed)} needed, {size(free)} free")
-
-
-def fetch(
-    machine: Machine,
-    source: Source,
-    take: Sequence[Wanted],
-    root: Path,
-    *,
-    told: Callable[[int], None] = lambda done: None,
-) -> list[str]:
-    """Bring what a plan takes of a source; return lines about what did not come.
-
-    No file may land outside of `root`. `told` hears how many bytes are here so far. Raises HostError,
-    LostConnection, and OrchError when something can't be written here.
-    """
-    if not take:
-        return []
-    script = Script("send", render("files/send.sh.j2", base=on_host(source.base).text, follow=source.follow))
-    with machine.stream(script) as stream:
-        names = b"".join(os.fsencode(f"./{wanted.name}") + b"\0" for wanted in take)
-        # In a thread: the host begins to send before it has all names.
-        threading.Thread(target=_tell_names, args=(stream, names), daemon=True).start()
-        receiving = Receiving(machine.host.name, root, {w.name: w for w in take}, told)
-        try:
-            with _archive(stream) as archive:
-                for member in archive:
-                    receiving.member(archive, member)
-        except tarfile.TarError as error:
-            why = f"the transfer was cut off: {_complaint(stream) or error}"
-            raise LostConnection(why, where=machine.host.name) from error
-        receiving.links()
-        why = _complaint(stream) or "the host did not send it"
-    return receiving.notes + [f"not fetched: {name} ({why})" for name in sorted(receiving.wanted)]
-
-
-def _archive(stream: Stream) -> tarfile.TarFile:
-    """Open the host's archive, or several one after the other (which is what `ignore_zeros` allows)."""
-    return tarfile.open(
-        fileobj=_Reader(stream), mode="r|", bufsize=_CHUNK, errors="surrogateescape", ignore_zeros=True
-    )
-
-
-def _complaint(stream: Stream) -> str:
-    said = stream.read_error().decode("utf-8", "replace").strip()
-    return said.split("\n")[0]
-
-
-def _tell_names(stream: Stream, names: bytes) -> None:
-    with suppress(OSError, HostError):  # a host that went away is noticed by who reads
-        stream.write(names)
-        stream.close_stdin()
-
-
-class _Reader(io.RawIOBase):
-    """A stream's stdout as a file."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes, none at the end."""
-        return self._stream.read(size if size > 0 else _CHUNK) or b""

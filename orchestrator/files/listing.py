@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from orchestrator.errors import HostError
@@ -43,6 +43,18 @@ class Item:
     mode: int
     size: int
     mtime: int
+    inode: int = field(default=0, compare=False)
+    blocks: int | None = field(default=None, compare=False)  # of 512 bytes, that it takes on its disk
+
+    @property
+    def room(self) -> int:
+        """Bytes that it needs on a disk: fewer than its size where it has holes."""
+        return self.size if self.blocks is None else min(self.size, self.blocks * 512)
+
+    @property
+    def state(self) -> tuple[int, int, int]:
+        """What is another for another file, and for one that was written since."""
+        return self.size, self.mtime, self.inode
 
     @property
     def executable(self) -> bool:
@@ -67,6 +79,7 @@ class Answer:
     into: str = ""  # where a copy to the host goes
     parent: bool = True  # whether the folder that it goes to is there
     free: int | None = None  # bytes there
+    now: int = 0  # when it was asked, by the host's clock
 
 
 def list_files(
@@ -100,7 +113,7 @@ def parse(out: bytes, host: str, notes: tuple[str, ...] = ()) -> Answer:
         word, _, rest = record.partition(" ")
         if word == "root":
             roots.append((rest, []))
-        elif word in ("into", "parent", "free"):
+        elif word in ("into", "parent", "free", "now"):
             said[word] = rest
         elif word and roots:
             roots[-1][1].append(_item(word, rest, host))
@@ -110,16 +123,17 @@ def parse(out: bytes, host: str, notes: tuple[str, ...] = ()) -> Answer:
         said.get("into", ""),
         said.get("parent") != "",
         int(said["free"]) * 1024 if said.get("free", "").isdigit() else None,
+        int(said["now"]) if said.get("now", "").isdigit() else 0,
     )
 
 
 def _item(mode: str, rest: str, host: str) -> Item:
     try:
-        size, mtime, name = rest.split(" ", 2)
+        size, mtime, inode, blocks, name = rest.split(" ", 4)
         bits = int(mode, 16)
         path = "" if name == "." else name.removeprefix("./")
         if path.startswith("/") or ".." in path.split("/"):
             raise ValueError(path)
-        return Item(path, kind_of(bits), bits & 0o777, int(size), int(mtime))
+        return Item(path, kind_of(bits), bits & 0o777, int(size), int(mtime), int(inode), int(blocks))
     except ValueError as error:
         raise HostError(f"its list of files makes no sense: {rest!r}", where=host) from error

@@ -13,9 +13,7 @@ from typing import IO
 
 from orchestrator.errors import HostError, OrchError
 from orchestrator.files.listing import Item
-
-PART = ".orch-part-"
-"""How the name of a file begins until it is whole."""
+from orchestrator.files.part import PART, Part
 
 _CHUNK = 1 << 18
 
@@ -30,11 +28,21 @@ class Wanted:
 
 
 class Receiving:
-    """Writes the members of an archive to their places; `wanted` is what has not come yet."""
+    """Puts what a host sends into its places; `wanted` is what has not come yet.
 
-    def __init__(self, host: str, root: Path, wanted: dict[str, Wanted], told: Callable[[int], None]) -> None:
-        self.host, self.root, self.wanted, self.told = host, Path(os.path.realpath(root)), wanted, told
+    `told` hears how many bytes are here so far; `came` counts files.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        root: os.PathLike[str],
+        wanted: dict[str, Wanted],
+        told: Callable[[int], None],
+    ) -> None:
+        self.host, self.root, self.wanted, self._told = host, Path(os.path.realpath(root)), wanted, told
         self.notes: list[str] = []
+        self.came = 0
         self._done = 0
         self._placed: dict[str, Path] = {}
         self._made: set[Path] = set()
@@ -44,21 +52,45 @@ class Receiving:
     def member(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Take one member. Raises HostError for one that nobody asked for, OrchError when a write fails."""
         name = member.name.removeprefix("./")
-        wanted = self.wanted.pop(name, None)
+        wanted = self.wanted.get(name)
         if wanted is None:
             raise HostError(f"it sent what nobody asked for: {member.name!r}", where=self.host)
         if member.issym():
             self._links.append((wanted, member.linkname))
         elif member.isreg() or member.islnk():
-            with _told(wanted.to):
-                self._inside(wanted.to)
-                if twin := self._twin(wanted.to):
-                    self.notes.append(f"not fetched: {name} (the disk here takes it and {twin} for one file)")
-                    return
-                self._write(archive, member, wanted.to)
-            self._placed[name] = wanted.to
+            with writing(wanted.to):
+                if self.makes_room(wanted):
+                    self._write(archive, member, wanted.to)
+                    self.placed(wanted)
         else:
             self.notes.append(f"not fetched: {name} (no file any more)")
+        del self.wanted[name]
+
+    def makes_room(self, wanted: Wanted) -> bool:
+        """Make the folder of a file; False, with a note, where the disk has another one in its place.
+
+        Links that are here may not lead it out of the root. Case does not count on macOS.
+        """
+        self._inside(wanted.to)
+        if twin := self._twin(wanted.to):
+            self.notes.append(f"not fetched: {wanted.name} (the disk here takes it and {twin} for one file)")
+            return False
+        return True
+
+    def placed(self, wanted: Wanted, why_not: str | None = None) -> None:
+        """Count a file that is in its place, or note why it is not."""
+        if why_not:
+            self.notes.append(why_not)
+            return
+        written = wanted.to.lstat()
+        self._written[written.st_dev, written.st_ino] = wanted.to
+        self._placed[wanted.name] = wanted.to
+        self.came += 1
+
+    def tell(self, more: int) -> None:
+        """Say that so many more bytes are here."""
+        self._done += more
+        self._told(self._done)
 
     def links(self) -> None:
         """Make the links, after all files, so that none was written through one of them."""
@@ -67,9 +99,9 @@ class Receiving:
             if os.path.isabs(target) or not self._holds(Path(inside)):
                 self.notes.append(f"not fetched: {wanted.name} (a link to {target})")
                 continue
-            with _told(wanted.to):
+            with writing(wanted.to):
                 self._inside(wanted.to)
-                part = _part(wanted.to)
+                part = wanted.to.parent / f"{PART}{secrets.token_hex(8)}"
                 part.symlink_to(target)
                 os.utime(part, (wanted.item.mtime, wanted.item.mtime), follow_symlinks=False)
                 part.replace(wanted.to)
@@ -97,24 +129,16 @@ class Receiving:
         return place == self.root or self.root in place.parents
 
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path) -> None:
-        part = _part(to)
-        mode = 0o777 if member.mode & 0o100 else 0o666  # less the umask
-        try:
-            with (
-                self._content(archive, member) as content,
-                open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out,
-            ):
+        with self._content(archive, member) as content, Part(to) as part:
+            try:
+                part.begin(0)
                 while data := content.read(_CHUNK):
-                    out.write(data)
-                    self._done += len(data)
-                    self.told(self._done)
-            os.utime(part, (member.mtime, member.mtime))
-            part.replace(to)
-            written = to.lstat()
-            self._written[written.st_dev, written.st_ino] = to
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+                    part.write(data)
+                    self.tell(len(data))
+                part.place(int(member.mtime), executable=bool(member.mode & 0o100))
+            except BaseException:
+                part.drop()
+                raise
 
     def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
         if not member.islnk():
@@ -127,12 +151,9 @@ class Receiving:
         return first.open("rb")
 
 
-def _part(to: Path) -> Path:
-    return to.parent / f"{PART}{secrets.token_hex(8)}"
-
-
 @contextmanager
-def _told(to: Path) -> Iterator[None]:
+def writing(to: Path) -> Iterator[None]:
+    """Say in one line why a file can't be written here."""
     try:
         yield
     except OSError as error:

@@ -12,8 +12,8 @@ from pathlib import Path
 from orchestrator.errors import HostError, LostConnection, OrchError, UsageError
 from orchestrator.files.archive import TRAILER, gathered, member, padding
 from orchestrator.files.listing import Answer, Item, kind_of, list_files
+from orchestrator.files.part import PART
 from orchestrator.files.pouring import pour
-from orchestrator.files.receiving import PART
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render

@@ -106,6 +106,51 @@ def test_fetch_brings_what_the_run_wrote(lab: Lab) -> None:
     assert lab("fetch", "nightly")[2] == "gpu01   0 files, 0 B (2 here already)\n"
 
 
+def test_a_dry_run_of_fetch_lists_and_brings_nothing(lab: Lab) -> None:
+    status, out, err = lab("fetch", "nightly", "--dry-run")
+    assert (status, err) == (0, "gpu01   2 files, 2.0 kB would come\n")
+    assert sorted(out.splitlines()) == ["    16 B  checkpoints/1.h5", "  2.0 kB  out.txt"]
+    assert not (lab.cwd / RUN).exists()
+
+
+def test_a_fetch_that_fails_half_way_is_no_code(lab: Lab) -> None:
+    (lab.work() / "out.txt").unlink()
+    os.mkfifo(lab.work() / "out.txt")
+    (lab.cwd / RUN).mkdir()
+    (lab.cwd / RUN / "checkpoints").write_text("in the way")
+    status, out, err = lab("fetch", "nightly", "--to", "results/deep")
+    assert (status, out) == (1, f"{lab.cwd}/results/deep\n")
+    assert err.splitlines()[-1] == "gpu01   not fetched: out.txt (neither file nor folder)"
+    status, _, err = lab("fetch", "nightly")
+    assert (status, err.splitlines()[-1]) == (
+        1,
+        f"orch: {lab.cwd}/{RUN}/checkpoints/1.h5 can't be written: file exists",
+    )
+    assert (lab.cwd / RUN / ".gitignore").exists()
+
+
+def test_a_fetch_to_what_is_no_folder_is_one_line(lab: Lab) -> None:
+    (lab.cwd / "results").write_text("a file")
+    status, _, err = lab("fetch", "nightly", "--to", "results/deep")
+    assert (status, err.splitlines()[-1]) == (
+        1,
+        f"orch: {lab.cwd}/results/deep can't be written: not a directory",
+    )
+
+
+def test_a_large_fetch_asks_a_person_at_a_terminal(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("orchestrator.cli.fetch.ASKED_ABOVE", 100)
+    monkeypatch.setattr(App, "interactive", staticmethod(lambda: True))
+    monkeypatch.setattr("click.confirm", lambda *words, **how: asked.append(str(words)))
+    status, out, err = lab("fetch", "nightly")
+    assert (status, out, len(asked)) == (1, "", 1)
+    assert err.endswith("orch: nothing was done: you said no\n")
+    assert not (lab.cwd / RUN).exists()
+    assert lab("fetch", "nightly", "--yes")[0] == 0
+    assert len(asked) == 1
+
+
 def test_a_run_that_wrote_nothing_says_so(lab: Lab) -> None:
     shutil.rmtree(lab.work() / "checkpoints")
     (lab.work() / "out.txt").unlink()

@@ -1,0 +1,118 @@
+"""A file here until it is whole: what came of it before a cut is kept for the next try."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+PART = ".orch-part-"
+"""How the name of a file begins until it is whole."""
+
+_CHUNK = 1 << 20
+_HOLE = 1 << 12  # zeros are left out where a file system can: in pieces of its usual block
+
+
+class Part:
+    """The part file beside `to`, of a name that the next try finds again; this process has it alone.
+
+    Use as a context manager: what came stays when the connection goes, and is removed when it can't be
+    written.
+    """
+
+    def __init__(self, to: Path) -> None:
+        self.to = to
+        self.path, self._file = _opened(to)
+        self._placed = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that are here."""
+        return os.fstat(self._file).st_size
+
+    def digest(self) -> str:
+        """Return the SHA-256 of what is here, in hex digits."""
+        total, at = hashlib.sha256(), 0
+        while data := os.pread(self._file, _CHUNK, at):
+            total.update(data)
+            at += len(data)
+        return total.hexdigest()
+
+    def begin(self, at: int) -> None:
+        """Go on at a byte: what is here behind it goes."""
+        os.ftruncate(self._file, at)
+        os.lseek(self._file, at, os.SEEK_SET)
+
+    def write(self, data: bytes) -> None:
+        """Add bytes. Zeros become a hole: a sparse file stays one."""
+        if len(data) >= _HOLE and not any(data):
+            os.lseek(self._file, len(data), os.SEEK_CUR)
+            return
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+    def settle(self) -> None:
+        """Give the file the size that was written, where a hole is last."""
+        os.ftruncate(self._file, os.lseek(self._file, 0, os.SEEK_CUR))
+
+    def place(self, mtime: int, *, executable: bool) -> None:
+        """Make it the file that it is meant to be, with one step."""
+        self.settle()
+        mode = stat.S_IMODE(os.fstat(self._file).st_mode) & 0o666  # less the umask
+        os.fchmod(self._file, mode | (mode & 0o444) >> 2 if executable else mode)
+        os.utime(self._file, (mtime, mtime))
+        self.path.replace(self.to)
+        self._placed = True
+
+    def drop(self) -> None:
+        """Remove what is here."""
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Part:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        with contextlib.suppress(OSError):
+            if not self._placed:
+                if isinstance(error, OSError) or not self.size:
+                    self.drop()
+                else:
+                    self.settle()
+        os.close(self._file)
+
+
+def _opened(to: Path) -> tuple[Path, int]:
+    """Open and lock the part of a file; one of another name where another process has that."""
+    name = hashlib.sha256(os.fsencode(to.name)).hexdigest()[:16]
+    for path in (part_of(to), to.parent / f"{PART}{name}-{secrets.token_hex(8)}"):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                path.unlink()
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        if _locked(file, path):
+            return path, file
+        os.close(file)
+    raise AssertionError("a name that nobody else can have")
+
+
+def part_of(to: Path) -> Path:
+    """Return where the part of a file lies that is to come to `to`."""
+    return to.parent / f"{PART}{hashlib.sha256(os.fsencode(to.name)).hexdigest()[:16]}"
+
+
+def _locked(file: int, path: Path) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # no locks on this disk
+        return True
+    try:  # who had it may have put it in its place meanwhile
+        return os.path.samestat(os.fstat(file), os.lstat(path))
+    except FileNotFoundError:
+        return False
