@@ -102,6 +102,7 @@ def _order(
     from orchestrator.run.resume import taking
 
     old = Earlier(found.spec, found=found)
+    takes = taking(worker.record, _stale(app, worker, asked.naming.again))
     order = order_again(
         found.spec,
         host,
@@ -115,7 +116,7 @@ def _order(
         cwd=app.cwd,
         diff=old.diff_of(app) if same_code else "",
     )
-    order = replace(order, takes=taking(worker.record, _stale(app, found, worker, asked.naming.again)))
+    order = replace(order, takes=takes)
     if host.name == worker.host.name:
         order = replace(order, place=worker.record.place)
     if same_code:
@@ -143,20 +144,24 @@ def _present(app: App, host: Host, order: Order, asked: Asked, max_size: str) ->
     return Code.of(bundle), replace(order, spec=spec, diff=diff)
 
 
-def _stale(app: App, found: FoundRun, worker: Worker, again: bool) -> str:
+def _stale(app: App, worker: Worker, again: bool) -> str:
     """Return the run that `continued_by` may name all the same: one that never began, or any with --again.
 
-    Raises Refused when the run goes on elsewhere.
+    Raises Refused when the run goes on already.
     """
+    from orchestrator.run.launch import not_resumable
+
     record = worker.record
     by, on = record.continued_by, record.continued_on
-    if not by or again or on == record.host:
-        return by if again else ""
+    if not by or again:
+        return by
     host = next((h for h in app.inventory.hosts if h.name == on), None)
-    hint = f"Resume that one: orch resume {by}; or go on from this one all the same: --again"
     if host is None or _began(app, host, by):
-        raise Refused(f"run {found.id} goes on as {by} on {on} already", where=worker.host.name, hint=hint)
-    return by
+        error = not_resumable("resumed", by, record.spec.run, worker.host.name)
+        if on != record.host:
+            error.hint = f"{error.hint}; or go on from the files on {record.host} all the same: --again"
+        raise error
+    return by if on != record.host else ""  # on the same host its work may have moved already
 
 
 def _began(app: App, host: Host, run: str) -> bool:

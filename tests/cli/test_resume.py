@@ -119,8 +119,8 @@ def test_a_run_that_went_on_on_another_host_is_named(project: Path) -> None:
     said = call(project, "resume", RUN, "-d", prepare=having(FAILED_RUN, on="gpu02", there=began))
     assert (said.status, said.out) == (1, "")
     assert said.err == (
-        f"orch: gpu01: run {RUN} goes on as {AFTER} on gpu02 already. Resume that one: orch resume {AFTER}; "
-        "or go on from this one all the same: --again\n"
+        f"orch: gpu01: run {RUN} goes on as {AFTER} already. Resume that one: orch resume {AFTER}; "
+        "or go on from the files on gpu01 all the same: --again\n"
     )
     again = call(project, "resume", RUN, "-d", "--again", prepare=having(FAILED_RUN, on="gpu02", there=began))
     assert again.status == 0, again.err
