@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +11,8 @@ from orchestrator.cli import completing
 from orchestrator.cli.app import App, tell
 from orchestrator.cli.listing import print_json
 from orchestrator.cli.options import host_options, pass_app
+from orchestrator.cli.table import fit
+from orchestrator.cli.why_bundle import write_bundle
 from orchestrator.errors import FAILED, OK, LostConnection, Unreachable
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--lines", type=click.IntRange(0), default=10, show_default=True, help="Lines of the log's end."
 )
+@click.option(
+    "--bundle",
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="Also write it all to a .tar.gz to send to somebody, with secrets masked.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @click.argument("word", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @pass_app
@@ -31,6 +40,7 @@ def command(
     hosts: tuple[str, ...],
     exclude: tuple[str, ...],
     lines: int,
+    bundle: str | None,
     as_json: bool,
     word: str | None,
 ) -> int:
@@ -39,36 +49,54 @@ def command(
     \b
       orch why
       orch why nightly -n 40
+      orch why nightly --bundle why.tar.gz
     """
-    from orchestrator.cli.runs import find_run
-    from orchestrator.cli.table import fit
-    from orchestrator.cli.why_json import as_row
-    from orchestrator.cli.why_text import text
     from orchestrator.run.why import in_order
 
-    try:
-        found = find_run(app, word, hosts)
-    except (Unreachable, LostConnection) as error:
-        again = f"orch rerun {word or 'latest'} --hosts OTHER"
-        hint = (
-            error.hint or f"Its runs may well go on: nobody can tell until it answers. To begin anew: {again}"
-        )
-        raise type(error)(error.message, where=error.where, hint=hint) from error
+    archive = app.cwd / Path(bundle).expanduser() if bundle else None
+    if archive:
+        from orchestrator.run.why_archive import check_new
+
+        check_new(archive)
+    found = _found(app, word, hosts)
     outcomes = _looked(app, found)
     workers = in_order([o.value for o in outcomes if o.value])
     silent = [(host, error) for host, error in found.failures if host in found.spec.hosts]
     if workers:
-        called = found.id if word and found.id.startswith(word) else found.called
-        change = _changed(app, found, workers[0])
+        failures = [*silent, *((o.host.name, o.error) for o in outcomes)]
+        row, screen = _told(app, found, word, workers, lines, [host for host, _ in silent])
         if as_json:
-            failures = [*silent, *((o.host.name, o.error) for o in outcomes)]
-            print_json("why", [as_row(called, workers, change, lines)], failures)
+            print_json("why", [row], failures)
         else:
-            for line in fit(text(called, workers, change, lines, [host for host, _ in silent])):
-                click.echo(line)
+            click.echo("\n".join(fit(screen)))
+        if archive:
+            write_bundle(app, found, archive, row, screen)
     for _, unreached in silent:
         tell(unreached)
     return app.close(outcomes) or (FAILED if silent else OK)
+
+
+def _told(
+    app: App, found: FoundRun, word: str | None, workers: list[Worker], lines: int, silent: list[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what is said of a run: as a row of JSON, and as the lines of the screen."""
+    from orchestrator.cli.why_json import as_row
+    from orchestrator.cli.why_text import text
+
+    called = found.id if word and found.id.startswith(word) else found.called
+    change = _changed(app, found, workers[0])
+    return as_row(called, workers, change, lines), text(called, workers, change, lines, silent)
+
+
+def _found(app: App, word: str | None, hosts: tuple[str, ...]) -> FoundRun:
+    from orchestrator.cli.runs import find_run
+
+    try:
+        return find_run(app, word, hosts)
+    except (Unreachable, LostConnection) as error:
+        again = f"orch rerun {word or 'latest'} --hosts OTHER"
+        hint = error.hint or f"Its runs may go on: nobody knows until it answers. To begin anew: {again}"
+        raise type(error)(error.message, where=error.where, hint=hint) from error
 
 
 def _looked(app: App, found: FoundRun) -> list[Outcome[Worker]]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.diff_text import difference_json
-from orchestrator.cli.why_text import log_lines, next_commands
+from orchestrator.cli.why_text import dicts, log_lines, next_commands
 
 if TYPE_CHECKING:
     from orchestrator.run.why import Changed, Worker
@@ -74,10 +74,14 @@ def _end(end: Mapping[str, Any]) -> dict[str, Any] | None:
     if not end:
         return None
     return {
-        **{name: end.get(name) for name in _NUMBERS},
-        "gpus": [{name: gpu.get(name) for name in _GPU} for gpu in end.get("gpus") or ()],
-        "gpu_processes": [{name: p.get(name) for name in _PROCESS} for p in end.get("gpu_processes") or ()],
+        **{name: _number(end.get(name)) for name in _NUMBERS},
+        "gpus": [{name: gpu.get(name) for name in _GPU} for gpu in dicts(end, "gpus")],
+        "gpu_processes": [{name: p.get(name) for name in _PROCESS} for p in dicts(end, "gpu_processes")],
     }
+
+
+def _number(value: Any) -> int | float | None:
+    return value if isinstance(value, int | float) else None
 
 
 def _now(worker: Worker) -> dict[str, Any]:

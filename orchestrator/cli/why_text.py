@@ -124,8 +124,8 @@ def log_lines(worker: Worker, count: int) -> list[str]:
 
 def _gpus_at_end(worker: Worker) -> Iterator[str]:
     end, mine = worker.around.end, set(worker.record.gpus)
-    processes = [p for p in _dicts(end, "gpu_processes") if p.get("uuid") in mine]
-    for gpu in _dicts(end, "gpus"):
+    processes = [p for p in dicts(end, "gpu_processes") if p.get("uuid") in mine]
+    for gpu in dicts(end, "gpus"):
         if gpu.get("uuid") not in mine:
             continue
         words = [f"GPU {_index(worker.record.worker, str(gpu['uuid']))}"]
@@ -202,7 +202,8 @@ def _gib(count: Any) -> str:
     return f"{count / 2**30:.1f}".removesuffix(".0") if isinstance(count, int) else "-"
 
 
-def _dicts(end: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+def dicts(end: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a list in end.json; none where it is something else."""
     found = end.get(key)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 
 from orchestrator.inventory.describe import SECRET_NAME
@@ -42,3 +43,35 @@ def _forms(value: str) -> Iterable[str]:
         for _ in range(_NESTED + 1):
             yield nested
             nested = nested.replace("'", "'\"'\"'")
+
+
+_NAMED = r"(?:api[_-]?key|access[_-]?key|key|token|secret|passw(?:or)?d|passphrase|credential)s?"
+_VALUE = (  # up to the quote where one has begun it, else one word
+    r"(?:(?<=[\"'])[^\"'\n]{4,}?(?=\\?[\"'])|(?!(?:null|true|false|none)\b)[^\s\"',;&\]}]{4,})"
+)
+# Each begins where a word does, or at characters that its own repetition leaves out: else a line of a
+# megabyte without a blank would take minutes.
+_TOKENS = (
+    re.compile(r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+    re.compile(r"(://[^/@\s:\"']*:)[^/@\s\"']+(?=@)"),
+    re.compile(r"(\b(?:Bearer|Basic)\s+)[\w.~+/-]{8,}=*", re.IGNORECASE),
+    # Of GitHub, GitLab, Hugging Face, OpenAI, Slack, npm, PyPI, AWS, Google; and signed JSON (RFC 7519).
+    re.compile(
+        r"()(?<![\w-])(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|sk-[\w-]{16,}"
+        r"|xox[abeprs]-[\w-]{10,}|npm_\w{16,}|pypi-[\w-]{16,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}"
+        r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+    ),
+    # NAME=VALUE, "name": "value", and --name value: as a line, as JSON, as a list of words.
+    re.compile(rf"({_NAMED}\\?[\"']?\s*[:=]\s*\\?[\"']?){_VALUE}", re.IGNORECASE),
+    re.compile(rf"((?<![\w-])--[\w-]*{_NAMED}\\?[\"']?,?\s+\\?[\"']?)(?!-){_VALUE}", re.IGNORECASE),
+)
+
+
+def without_tokens(text: str) -> str:
+    """Return `text` without what looks like a token, a password or a private key, whoever's it is.
+
+    For what leaves a person's hands. It errs on the side of masking: `key: value` loses its value.
+    """
+    for pattern in _TOKENS:
+        text = pattern.sub(rf"\g<1>{MASK}", text)
+    return text

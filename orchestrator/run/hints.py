@@ -46,7 +46,7 @@ KNOWN = (
         "shared memory",
         "/dev/shm is full",
         "Give it more: shm_size in hosts.ini, then orch deploy.",
-        words=r"/dev/shm\S*.{0,80}No space left|No space left.{0,80}/dev/shm|"
+        words=r"/dev/shm.{0,120}No space left|No space left.{0,80}/dev/shm|"
         r"unable to (?:open|write to|mmap) (?:a )?(?:file )?(?:in )?shared memory|insufficient shared memory|"
         r"killed by signal: Bus error",
         statuses=(135,),

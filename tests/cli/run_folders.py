@@ -92,7 +92,7 @@ class RunFolders:
             moment = time_of(sha256(content.encode()).hexdigest())
             os.utime(folder / path, (moment, moment))
 
-    def __call__(self, *words: str, code: int | None = 0, terminal: bool = False) -> Called:
+    def __call__(self, *words: str, code: int | None = 0, environ: Mapping[str, str] = {}) -> Called:
         """Run `orch WORDS`; every script goes through sh."""
         tools = self.folder / "tools"
         tools.mkdir(exist_ok=True)
@@ -109,7 +109,7 @@ class RunFolders:
         def prepare(machine: FakeMachine) -> None:
             machine.answer(re.compile("", re.DOTALL), through_sh)
 
-        said = call(self.folder, *words, prepare=prepare, failing=self.silent, terminal=terminal)
+        said = call(self.folder, *words, prepare=prepare, failing=self.silent, environ=environ)
         assert code is None or said.status == code, (said.status, said.out, said.err)
         return said
 

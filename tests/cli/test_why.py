@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,7 @@ def test_only_a_run_of_the_same_name_that_went_well_before_counts_as_good(host: 
 def test_an_end_that_nobody_recorded(host: RunFolders, more: dict[str, str], cause: str, basis: str) -> None:
     host.add(BAD, state("running", began=5 * HOUR, **more), log="Epoch 3/9\n")
     said = host("why").out
-    head = rf"{BAD}   lost on gpu01, GPUs 0-1, last seen \d+ s ago\n  cause       {cause}\n"
+    head = rf"{BAD}   lost on gpu01, GPUs 0-1, last seen \d+ (s|min) ago\n  cause       {cause}\n"
     assert re.match(head, said), said
     assert "inferred    from " in said
     assert basis in said.splitlines()[2]
@@ -256,3 +257,77 @@ def test_a_record_without_anything_more_is_no_crash(host: RunFolders) -> None:
     (worker / "training.log").unlink()
     (worker / "lock").unlink()
     assert host("why").out.startswith(f"{BAD}   ")
+
+
+# --bundle
+
+
+def unpacked(path: Path) -> dict[str, str]:
+    with tarfile.open(path) as archive:
+        members = archive.getmembers()
+        assert {m.mode for m in members} == {0o600}
+        return {m.name: archive.extractfile(m).read().decode() for m in members}  # type: ignore[union-attr]
+
+
+def test_everything_in_one_file_without_secrets(host: RunFolders, tmp_path: Path) -> None:
+    with_a_failure(host)
+    (tmp_path / "keys.env").write_text("WANDB=from-the-file\n")
+    with (tmp_path / "hosts.ini").open("a") as settings:
+        settings.write("secret=HUB\nenv_file=keys.env\nenv=DB=of-the-settings\n")
+    worker = host.root("gpu01") / "ana/mnist/runs" / BAD / "gpu01"
+    log = "hub-secret from-the-file of-the-settings of-the-run ghp_0123456789abcdefABCD\n" + LOG
+    (worker / "training.log").write_text("x" * 2_000_000 + " hub-secret\n" + log)
+    (worker / "launch.json").write_text('{"env": {"HUB": "hub-secret"}}')
+    (worker / "progress.jsonl").write_text('{"epoch": 31}\n')
+    environ = {"HUB": "hub-secret", "WANDB_API_KEY": "of-the-run"}
+    said = host("why", "nightly", "--bundle", "why.tar.gz", environ=environ)
+    assert said.out.startswith(f"{BAD}   failed on gpu01")
+    assert re.match(r"bundle  why.tar.gz, \S+ \w?B, secrets masked: look through it", said.err)
+    path = tmp_path / "why.tar.gz"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.glob(".orch-part-*"))
+    files = unpacked(path)
+    own = ("worker.json", "state.json", "end.json", "training.log", "progress.jsonl")
+    names = {"why.txt", "why.json", "versions.txt", "spec.json", *(f"gpu01/{name}" for name in own)}
+    assert set(files) == {f"orch-why-{BAD}/{name}" for name in names}
+    inside = {name.removeprefix(f"orch-why-{BAD}/"): text for name, text in files.items()}
+    assert inside["gpu01/training.log"] == "*** *** *** *** ***\n" + LOG, "its end, from a whole line on"
+    assert inside["why.txt"] == said.out
+    assert json.loads(inside["why.json"])["run"] == BAD
+    assert re.match(r"orch \S+\nPython 3\S+\nssh OpenSSH", inside["versions.txt"])
+    for text in files.values():
+        for secret in ("hub-secret", "from-the-file", "of-the-settings", "of-the-run", "ghp_"):
+            assert secret not in text
+    assert [s.name for s in said.machines["gpu01"].ran][-1] == "why-files"
+
+
+def test_an_archive_takes_nobodys_place(host: RunFolders, tmp_path: Path) -> None:
+    with_a_failure(host)
+    (tmp_path / "why.tar.gz").write_text("mine")
+    said = host("why", "--bundle", "why.tar.gz", code=2)
+    assert (said.out, said.machines) == ("", {})
+    assert said.err == f"orch: {tmp_path}/why.tar.gz is there already. Choose another name.\n"
+    assert (tmp_path / "why.tar.gz").read_text() == "mine"
+    assert host("why", "--bundle", "no/such/why.tar.gz", code=2).err.startswith(
+        f"orch: {tmp_path}/no/such is no"
+    )
+
+
+def no_links(*_: object) -> None:
+    raise OSError(1, "Operation not permitted")
+
+
+def test_an_archive_that_comes_between_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from orchestrator.errors import UsageError
+    from orchestrator.run import why_archive
+
+    for linked in (True, False):
+        if not linked:
+            monkeypatch.setattr(why_archive.os, "link", no_links)
+            why_archive.write(tmp_path / "plain.tar.gz", "f", {"a": b"1"})
+            assert (tmp_path / "plain.tar.gz").exists()
+        (tmp_path / "x.tar.gz").write_text("mine")
+        with pytest.raises(UsageError, match="is there already"):
+            why_archive.write(tmp_path / "x.tar.gz", "f", {"a": b"1"})
+        assert (tmp_path / "x.tar.gz").read_text() == "mine"
+        assert not list(tmp_path.glob(".orch-part-*"))
