@@ -98,8 +98,6 @@ def _packed(folder: str, files: Mapping[str, bytes]) -> bytes:
 def _place(part: Path, path: Path) -> None:
     try:
         os.link(part, path)  # unlike a rename, it takes nobody's place
-    except FileExistsError:
-        check_new(path)
-    except OSError:  # a disk without hard links
+    except OSError:  # it is there by now; or the disk has no hard links
         check_new(path)
         part.rename(path)
