@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import paramiko
@@ -24,12 +25,26 @@ _TOO_LATE = (MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA, MSG_CHANNEL_EOF)
 
 
 class _Listening(Packetizer):  # type: ignore[misc]
-    """Counts what was asked since the peer was last heard.
+    """Asks for a sign of life again and again, and counts what was asked since the peer was last heard.
 
     It is no time that is measured: whoever stood still himself, as a laptop asleep, has not listened.
+    And what is written puts nothing off, as with paramiko's own keepalive: that is no sign of the peer's.
     """
 
     unanswered = 0
+    _ask: Callable[[], None] | None = None
+    _every = _last = 0.0
+
+    def watch(self, seconds: float, ask: Callable[[], None]) -> None:
+        """Begin to call `ask` every so many seconds, from the thread that reads."""
+        self._ask, self._every, self._last, self.unanswered = ask, seconds, time.monotonic(), 0
+
+    def _check_keepalive(self) -> None:
+        """Called ten times a second while nothing comes."""
+        now = time.monotonic()
+        if self._ask and now >= self._last + self._every and not self.need_rekey():
+            self._last = now
+            self._ask()
 
     def read_message(self) -> Any:
         message = super().read_message()
@@ -74,7 +89,6 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
 
     def watch(self, seconds: float = KEEPALIVE) -> None:
         """Begin to send keepalives."""
-        self.packetizer.unanswered = 0
 
         def ask() -> None:
             if self.packetizer.unanswered == _MISSED:
@@ -87,7 +101,7 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
             message.add_boolean(True)  # answered with a failure by whoever lives
             self._send_user_message(message)
 
-        self.packetizer.set_keepalive(seconds, ask)
+        self.packetizer.watch(seconds, ask)
 
 
 class Through:

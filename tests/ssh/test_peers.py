@@ -18,6 +18,7 @@ from paramiko.common import cMSG_CHANNEL_DATA
 
 from orchestrator.errors import HostError, LostConnection
 from orchestrator.hosts import openssh_master
+from orchestrator.hosts.base import Stream
 from orchestrator.hosts.command import Command, Script
 from orchestrator.hosts.connect import connect
 from orchestrator.hosts.ssh import SshMachine
@@ -75,6 +76,33 @@ def test_a_caller_that_stood_still_loses_no_peer_that_lives(sshd: Server) -> Non
         assert not select.select([caller.stdout], [], [], 0.5)[0], "it has gone on, and asked"
         said, _ = caller.communicate("\n", timeout=60)
     assert (caller.returncode, said) == (0, "hi\n")
+
+
+def write_on(stream: Stream, times: int, *, every: float) -> None:
+    for _ in range(times):
+        stream.write(b"alive\n")
+        time.sleep(every)
+
+
+@pytest.mark.transport("fabric", reason="ssh counts its keepalives itself")
+def test_a_caller_that_only_writes_loses_no_peer_that_listens(sshd: Server) -> None:
+    """By its own keepalive paramiko would not ask for a sign of life, and such a peer gives none."""
+    with connect(sshd.host()) as machine, machine.stream(Script("x", "exec cat > /dev/null")) as stream:
+        assert isinstance(machine, SshMachine)
+        machine._connection.transport.watch(0.5)
+        write_on(stream, 10, every=0.25)
+        assert stream.read(timeout=1.5) is None, "quiet, and asked for a sign of life"
+        assert machine.run(Script("x", "echo hi")).out == b"hi\n"
+
+
+@pytest.mark.transport("fabric", reason="ssh sends its keepalives whatever is written")
+def test_a_peer_that_freezes_while_something_is_written(sshd: Server) -> None:
+    with connect(sshd.host()) as machine, machine.stream(Script("x", "exec cat > /dev/null")) as stream:
+        assert isinstance(machine, SshMachine)
+        pid = pid_of_session(machine)
+        machine._connection.transport.watch(0.5)
+        with frozen(pid), pytest.raises(LostConnection, match=r"gpu01: the connection, .* went"):
+            write_on(stream, 400, every=0.1)
 
 
 def test_a_peer_that_dies(sshd: Server) -> None:
