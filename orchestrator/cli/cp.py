@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def command(app: App, overwrite: bool, source: str, target: str) -> int:
     """Copy a file or a folder either way: HOST:PATH and RUN:PATH are there, everything else is here.
 
-    Into a folder that exists it goes under its own name. What is there already is not sent again.
+    Into a folder that exists it goes under its own name. What is there already is not sent again: a copy
+    that is cut off connects again by itself, and one that was stopped goes on when it is called again.
 
     \b
       orch cp data gpu01:/data/datasets/digits
@@ -62,14 +63,24 @@ def _down(app: App, there: Place, to: Path, folder: bool, overwrite: bool) -> in
 
 
 def _up(app: App, source: Path, into: Place, overwrite: bool) -> int:
-    from orchestrator.cli.places import counted, shown
+    from orchestrator.cli.places import counted, line_to, shown
     from orchestrator.cli.progress import bytes_sent
-    from orchestrator.files.sending import local, send
+    from orchestrator.container.identity import caller, identity_of
+    from orchestrator.files.local import local
+    from orchestrator.files.sending import Sending
+    from orchestrator.files.unfinished import token
+    from orchestrator.inventory.find import cache_folder
 
-    what, host = local(source), into.machine.host.name
-    with bytes_sent(f"{host}: sending", what.size) as told:
-        sent = send(into.machine, what, into.path, overwrite=overwrite, told=told)
-    app.say(f"{host}   {counted(sent.count, sent.size)} sent to {shown(sent.into)}")
+    what, host = local(source), into.machine.host
+    audit = into.project or identity_of(host, app.cwd).place(host)
+    key = (host.name, into.path, str(source.resolve()))
+    with (
+        token(cache_folder(app.environ) / "copies", *key) as known,
+        bytes_sent(f"{host.name}: sending", what.size) as told,
+    ):
+        sending = Sending(what, into.path, known, overwrite, audit, caller(), told)
+        sent = sending.over(line_to(app, into.machine))
+    app.say(f"{host.name}   {counted(sent.count, sent.size)} sent to {shown(sent.into)}")
     for note in sent.notes:
-        app.say(f"{host}   {shown(note)}")
+        app.say(f"{host.name}   {shown(note)}")
     return FAILED if sent.notes else OK

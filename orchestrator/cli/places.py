@@ -23,6 +23,7 @@ class Place:
 
     machine: Machine
     path: str
+    project: str = ""  # the folder on the host of the project that it belongs to, where it is a run's
 
 
 def find_place(app: App, text: str) -> Place | None:
@@ -45,7 +46,8 @@ def find_place(app: App, text: str) -> Place | None:
     if not isinstance(found, FoundRun):
         return _in_home(app, found, path)
     worker = only_worker(found)
-    return Place(_reached(app, worker.host), posixpath.join(worker.record.directory, "work", path))
+    whole = posixpath.join(worker.record.directory, "work", path)
+    return Place(_reached(app, worker.host), whole, worker.record.place)
 
 
 def _in_home(app: App, host: Host, path: str) -> Place:

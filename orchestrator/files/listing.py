@@ -43,7 +43,7 @@ class Item:
     mode: int
     size: int
     mtime: int
-    inode: int = field(default=0, compare=False)
+    version: int = field(default=0, compare=False)  # inode on a host, time in nanoseconds of a local file
     blocks: int | None = field(default=None, compare=False)  # of 512 bytes, that it takes on its disk
 
     @property
@@ -54,7 +54,7 @@ class Item:
     @property
     def state(self) -> tuple[int, int, int]:
         """What is another for another file, and for one that was written since."""
-        return self.size, self.mtime, self.inode
+        return self.size, self.mtime, self.version
 
     @property
     def executable(self) -> bool:
@@ -83,11 +83,17 @@ class Answer:
 
 
 def list_files(
-    machine: Machine, roots: Sequence[tuple[str, int | None]], *, into: str = "", name: str = ""
+    machine: Machine,
+    roots: Sequence[tuple[str, int | None]],
+    *,
+    into: str = "",
+    name: str = "",
+    part: str = "",
 ) -> Answer:
     """List roots (paths on the host, `~/` being its home) with their depth (None: all of it).
 
-    With `into` and `name`, also what a copy called `name` would meet at `into`; its listing is the last.
+    With `into` and `name`, also what a copy called `name` would meet at `into`: its listing is the last,
+    before it that of the folder `part` beside it, where a copy that was cut off has left what came.
     Raises HostError, also for names that no file can have.
     """
     text = render(
@@ -95,6 +101,7 @@ def list_files(
         roots=[(on_host(path).text, depth) for path, depth in roots],
         into=on_host(into).text if into else "",
         name=name,
+        part=part,
     )
     result = machine.ask(Script("list", text, asks=True), deadline=DEADLINE)
     notes = [_note(line) for line in os.fsdecode(result.err).splitlines() if line.strip()]

@@ -10,6 +10,7 @@ from tests.unit.here import Here, machine_of
 
 BUSYBOX_TOOLS = [
     "awk",
+    "cat",
     "chmod",
     "chown",
     "cut",

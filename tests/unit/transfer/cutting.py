@@ -29,11 +29,11 @@ class Cut(Here):
 
 class CutStream:
     def __init__(self, machine: Cut, inner: Stream) -> None:
-        self.machine, self.inner = machine, inner
+        self.machine, self.inner, self.gone = machine, inner, False
 
     def read(self, size: int = 65536, timeout: float | None = None) -> bytes | None:
         left = None if self.machine.down is None else self.machine.down - self.machine.came
-        if left is not None and left <= 0:
+        if self.gone or (left is not None and left <= 0):
             raise LostConnection("the connection went", where="here")
         data = self.inner.read(size if left is None else min(size, left), timeout)
         self.machine.came += len(data or b"")
@@ -46,6 +46,7 @@ class CutStream:
         if left < len(data):
             self.inner.write(data[: max(0, left)])
             self.machine.went += max(0, left)
+            self.gone = True
             raise LostConnection("the connection went", where="here")
         self.machine.went += len(data)
         self.inner.write(data)

@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import HostError, UsageError
+from orchestrator.errors import HostError, LostConnection, UsageError
 from orchestrator.files.listing import list_files
-from orchestrator.files.sending import local, send
+from orchestrator.files.local import Changed, content, local
+from orchestrator.files.sending import Sending
+from orchestrator.hosts.line import Line
 from tests.unit.here import Here
+from tests.unit.transfer.cutting import Cut
 from tests.unit.transfer.trees import ODD, fill, put, tree
 
 
 def sent(machine: Here, source: Path, into: str, **how: bool) -> tuple[str, int, tuple[str, ...]]:
-    result = send(machine, local(source), into, **how)
+    result = Sending(local(source), into, "token", **how).over(Line(machine))
     return result.into, result.count, result.notes
 
 
@@ -80,18 +83,25 @@ def test_what_can_t_be_copied_is_said(machine: Here, there: Path, here: Path) ->
         local(here / "d")
 
 
-def test_a_copy_that_is_cut_leaves_nothing(
-    machine: Here, there: Path, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("up", [0, 100, 512, 1024, 2048])
+def test_a_copy_that_is_cut_is_not_to_be_seen(machine: Here, there: Path, here: Path, up: int) -> None:
     put(here / "d" / "a", "x" * 1000)
-    real = __import__("orchestrator.files.sending", fromlist=["_pieces"])._pieces
-    for kept in (0, 100, 512, 1024, 2048, 2300):
-        monkeypatch.setattr(
-            "orchestrator.files.sending._pieces", lambda *a, kept=kept: iter([b"".join(real(*a))[:kept]])
-        )
-        with pytest.raises(HostError, match="could not be written"):
-            sent(machine, here / "d", "~/there/d")
-        assert list(there.iterdir()) == []
+    with pytest.raises(LostConnection):
+        sent(Cut(machine, up=up), here / "d", "~/there/d")
+    assert {p.name for p in there.iterdir()} <= {".orch-part-token"}
+    assert sent(machine, here / "d", "~/there/d") == (f"{there}/d", 1, ())
+    assert tree(there) == {"d/a": b"x" * 1000}
+
+
+def test_a_fifo_keeps_nobody_waiting(machine: Here, here: Path) -> None:
+    os.mkfifo(here / "fifo")
+    with pytest.raises(UsageError, match="fifo is neither a file nor a folder"):
+        local(here / "fifo")
+    what = local(put(here / "d" / "a", "1").parent)
+    (here / "d" / "a").unlink()
+    os.mkfifo(here / "d" / "a")
+    with pytest.raises(Changed):
+        list(content(here / "d" / "a", what.items[-1]))
 
 
 @pytest.fixture
