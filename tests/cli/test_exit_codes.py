@@ -149,7 +149,7 @@ def test_help_is_no_failure(project: Path, words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("line", ["deploy gpu01", "down gpu01"])
 def test_no_to_the_question_is_told_and_1(project: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.cli.test_deploy import deployed
+    from tests.cli.test_down import deployed
 
     monkeypatch.setattr(App, "interactive", staticmethod(lambda: True))
     monkeypatch.setattr("click.confirm", lambda *_args, **_more: False)
