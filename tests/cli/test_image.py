@@ -157,3 +157,71 @@ def test_a_tag_of_ones_own_keeps_the_bytes() -> None:
     assert freed(found, found.own) == 0
     found = own_images(parse(Section(answer(IMAGES[0], IMAGES[2], IMAGES[3]), 0)))
     assert freed(found, found.own) == 90_000_000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gpu01"], "FROM and TO are missing. As in: orch image copy gpu01 gpu02"),
+        (["gpu01", "gpu01"], "gpu01 is FROM and TO"),
+        (["tf:1", "gpu01", "gpu01"], "gpu01 is FROM and TO"),
+        (["gpu01", "x.tar.gz"], "x.tar.gz: a file is written and read as .tar. Pack it afterwards."),
+        (["gone.tar", "gpu01"], "gone.tar: no such file or directory"),
+        (["gpu01", "a.tar", "a.tar"], "a.tar is named twice"),
+        (["all", "x.tar"], "all is 2 hosts, and one is copied from. Name one."),
+        (["tf:1", "gpu01", "gpu[01-02]"], "gpu01 is FROM and TO"),
+        (["tf:2", "gpu01", "gpu02"], "there is no image tf:2 on gpu01. See there: docker image ls"),
+        (["tf:1", "gpu01", "x.tar", "--direct"], "--direct is from host to host, and x.tar is here."),
+    ],
+)
+def test_what_can_not_be_copied_is_said(tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "hosts.ini").write_text("gpu01\ngpu02\n[all:vars]\nperson=ana\nproject=mnist\n")
+    called = call(tmp_path, "image", "copy", *words, prepare=copying)
+    assert (called.status, called.out) == (2, "")
+    assert said in called.err
+
+
+def copying(machine: FakeMachine) -> None:
+    machine.answer_facts(docker=DOCKER, images=FOUND, copying="account\tana\nprogram\tgzip")
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "said"),
+    [
+        ({}, 0, "gpu02   tf:1   has it already\n"),
+        (
+            {"config": [["A=1"]]},
+            1,
+            "orch: gpu02: another image is called tf:1 here (id-tf:1). Take the name from it",
+        ),
+        (
+            {"tags": ["other:1"], "layers": "x", "arch": "arm64"},
+            1,
+            "orch: gpu02: no room for tf:1: it takes 2.0 TB",
+        ),
+    ],
+)
+def test_what_a_host_needs_is_seen_before_anything_is_sent(
+    tmp_path: Path, changed: dict[str, Any], status: int, said: str
+) -> None:
+    huge = {**IMAGES[0], "size": 10**12}
+
+    def prepare(machine: FakeMachine) -> None:
+        there = huge if machine.host.name == "gpu01" else {**huge, **changed}
+        docker = f"{DOCKER}\ndisk\t/var/lib/docker\t900000000\t500000000\t-"
+        machine.answer_facts(docker=docker, images=answer(there), copying="account\tana\nprogram\tgzip")
+
+    (tmp_path / "hosts.ini").write_text("gpu01\ngpu02\n[all:vars]\nperson=ana\nproject=mnist\n")
+    called = call(tmp_path, "image", "copy", "tf:1", "gpu01", "gpu02", prepare=prepare)
+    assert (called.status, said in called.out + called.err) == (status, True), called.err
+    assert not called.machines["gpu01"].streamed
+
+
+def test_an_image_of_another_processor_is_not_sent(tmp_path: Path) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        there = answer({**IMAGES[0], "arch": "arm64"}) if machine.host.name == "gpu01" else ""
+        machine.answer_facts(docker=DOCKER, images=there, copying="account\tana")
+
+    (tmp_path / "hosts.ini").write_text("gpu01\ngpu02\n[all:vars]\nperson=ana\nproject=mnist\n")
+    called = call(tmp_path, "image", "copy", "tf:1", "gpu01", "gpu02", prepare=prepare)
+    assert (called.status, called.err) == (1, "orch: gpu02: tf:1 is for arm64, and this machine is amd64\n")

@@ -41,8 +41,6 @@ def _read(archive: tarfile.TarFile, file: Path) -> Cargo:
     (image,) = manifest
     found = _json(archive, image["Config"])
     runs = found.get("config") or {}
-    for layer in image["Layers"]:
-        archive.getmember(layer)
     return Cargo(
         id=os.path.basename(image["Config"]).removesuffix(".json"),
         names=tuple(map(plain, image.get("RepoTags") or ())),

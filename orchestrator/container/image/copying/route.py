@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -69,17 +71,20 @@ def _round(source: End, what: Cargo, places: Sequence[Arrived], told: Callable[[
         total = _Total(told)
         lost = _spread(reading, list(lanes.values()), total)
         cause = _why_unsaved(source, what, reading, lost)
-        left = []
-        for place in places:
-            lane = lanes.get(id(place))
-            if lane and lane.left:
-                left.append(place)
-            elif lane:
-                place.sent, place.how = total.bytes, how
-                place.error = cause
-                _finish(place, what, lane)
-                place.seconds = time.monotonic() - began
-    return left
+        todo = [(p, lane) for p in places if (lane := lanes.get(id(p))) and not lane.left]
+        for place, _ in todo:
+            place.sent, place.how, place.error = total.bytes, how, cause
+        _all_at_once([functools.partial(_finish, p, what, lane, began) for p, lane in todo])
+    return [p for p in places if id(p) in lanes and lanes[id(p)].left]
+
+
+def _all_at_once(works: Sequence[Callable[[], None]]) -> None:
+    """Do all of it, each in a thread: an engine may take long to unpack."""
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 @dataclass
@@ -139,8 +144,13 @@ def unsaved(source: End, what: Cargo, said: str) -> HostError:
     return HostError(f"{what.title} could not be read: {(words or ['it ended'])[-1]}", where=source.title)
 
 
-def _finish(place: Arrived, what: Cargo, lane: Lane) -> None:
+def _finish(place: Arrived, what: Cargo, lane: Lane, began: float) -> None:
     """Hear what a place made of it."""
+    _hear(place, what, lane)
+    place.seconds = time.monotonic() - began
+
+
+def _hear(place: Arrived, what: Cargo, lane: Lane) -> None:
     try:
         said, status = _heard(lane.stream)
     except LostConnection:
