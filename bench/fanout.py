@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,21 +85,21 @@ def cost(command: list[str], environ: dict[str, str]) -> Cost:
 
 
 @contextmanager
-def fleet(folder: Path) -> Iterator[dict[str, str]]:
+def fleet(folder: Path, hosts: Sequence[str] = HOSTS) -> Iterator[dict[str, str]]:
     """Start the servers; yield the environment of a caller who may log in to them."""
     home = folder / "home"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
     for key in (folder / "host", home / ".ssh/id_ed25519"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     public = (folder / "host.pub").read_text()
-    (home / ".ssh/known_hosts").write_text("".join(f"[{host}]:{PORT} {public}" for host in HOSTS))
+    (home / ".ssh/known_hosts").write_text("".join(f"[{host}]:{PORT} {public}" for host in hosts))
     config = home / ".ssh/config"
     config.write_text(
         f"Port {PORT}\nIdentityFile {home}/.ssh/id_ed25519\nUserKnownHostsFile {home}/.ssh/known_hosts\n"
     )
-    (home / "hosts.ini").write_text("127.0.1.[1:64]\n")
+    (home / "hosts.ini").write_text("".join(f"{host}\n" for host in hosts))
     with ExitStack() as servers:
-        for number, host in enumerate(HOSTS):
+        for number, host in enumerate(hosts):
             servers.enter_context(server(folder, home, number, host))
         kept = {name: os.environ[name] for name in ("PATH", "USER", "LOGNAME", "LANG") if name in os.environ}
         yield {**kept, "HOME": str(home), "PDSH_SSH_ARGS_APPEND": f"-F {config}"}

@@ -149,7 +149,7 @@ def _entry(within: Walk, item: Found, digests: Digests, notes: list[str]) -> Ent
         return Entry(item.path, item.kind, target=item.target)
     for _ in range(_TRIES):
         try:
-            digest, size = digests.of(within.top / item.path, item.path, item.status)
+            digest, size = digests.of(within.top, item.path, item.status)
         except Unsteady:
             continue
         except FileNotFoundError:  # gone since it was listed

@@ -35,8 +35,8 @@ class Digests:
         self._new: dict[str, list[object]] = {}
         self._now = time.time()
 
-    def of(self, file: Path, path: str, known: os.stat_result) -> tuple[str, int]:
-        """Return a file's SHA-256 (hex, or PRIVATE_KEY) and size; `path` is its name in the project.
+    def of(self, top: Path, path: str, known: os.stat_result) -> tuple[str, int]:
+        """Return a file's SHA-256 (hex, or PRIVATE_KEY) and size; `path` is relative to `top`, the project.
 
         Raises Unsteady when it changes while it is read, OSError when it can't be read.
         """
@@ -44,7 +44,7 @@ class Digests:
         if isinstance(old, list) and old[:-1] == _identity(known) and isinstance(old[-1], str):
             self._new[path] = old
             return old[-1], known.st_size
-        digest, seen = _read(file)
+        digest, seen = _read(top / path)
         if self._now - max(seen.st_mtime, seen.st_ctime) > _FRESH:
             self._new[path] = [*_identity(seen), digest]
         return digest, seen.st_size
