@@ -56,6 +56,13 @@ def _known_states(
 )
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
 @click.option("--tag", metavar="T", help="Only runs with this tag.")
+@click.option(
+    "--prune",
+    metavar="AGE",
+    help="Delete this project's runs that ended longer ago (30d), and code that no run needs; asks first.",
+)
+@click.option("--dry-run", is_flag=True, help="With --prune: only list what would go.")
+@click.option("--yes", "-y", is_flag=True, help="With --prune: don't ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 @pass_app
 def command(
@@ -68,6 +75,9 @@ def command(
     states: tuple[str, ...],
     name: str | None,
     tag: str | None,
+    prune: str | None,
+    dry_run: bool,
+    yes: bool,
     as_json: bool,
 ) -> int:
     """List runs, newest first: those that live and those of the last day.
@@ -75,7 +85,17 @@ def command(
     \b
       orch ps
       orch ps -a --state failed gpu01
+      orch ps --prune 30d gpu01
     """
+    if prune is not None:
+        if everything or everyone or quiet or states or name or tag:
+            raise UsageError("--prune takes no filters", hint="As in: orch ps --prune 30d gpu01")
+        from orchestrator.cli.prune import prune_runs
+
+        chosen = app.changed(hosts, exclude)
+        return prune_runs(app, chosen, prune, yes=yes, dry_run=dry_run, as_json=as_json)
+    if dry_run or yes:
+        raise UsageError("--dry-run and --yes go with --prune")
     chosen = app.looked_at(hosts, exclude)
     since = None if everything else A_DAY
     outcomes = app.each(chosen, lambda m: _records(m, everyone, since, 0 if quiet else TAIL))

@@ -182,7 +182,7 @@ def test_copies_go_both_ways_and_come_back_the_same(orch: Orch, gpu01: Host, tmp
     gpu01.run("mkdir -p /home/ana/.orch", user="ana")
     said = orch("cp", data, "gpu01:.orch/x")
     assert said.stderr == "gpu01   6 files, 1.0 MB sent to /home/ana/.orch/x\n"
-    assert (counter.read().connections, counter.read().execs) == (2, 3)
+    assert (counter.read().connections, counter.read().execs) == (2, 4)
     said = orch("cp", "gpu01:~/.orch/x", tmp_path / "back")
     assert said.stderr.startswith("gpu01   6 files, 1.0 MB\n")
     assert collect(tmp_path / "back", cache=tmp_path / "c").digest == (
