@@ -104,3 +104,10 @@ def test_packages_that_were_installed_since_the_deploy_are_written_down(place: P
     assert not [p for p in packages if p.startswith("orch-")]
     spec = json.loads((place.folder / "runs" / "latest" / "spec.json").read_text())
     assert (tuple(spec["packages"]), spec["note"]) == (packages, "n")
+
+
+def test_a_diff_is_written_down_byte_for_byte(place: Place) -> None:
+    diff = "-it's\n+\udcff \\ $HOME `x` é\r\n"
+    launch(place.machine, replace(place.order("true"), diff=diff))
+    written = (place.folder / "runs" / "latest" / "code.diff").read_bytes()
+    assert written == diff.encode("utf-8", "surrogateescape")

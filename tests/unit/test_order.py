@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,15 @@ from orchestrator.errors import ConfigError, UsageError
 from orchestrator.inventory import Host, Settings
 from orchestrator.run.bundle import collect
 from orchestrator.run.launch import launch_line, script
-from orchestrator.run.order import TRAINER, Naming, environment, make_order, trainer_bundle, wanted_gpus
+from orchestrator.run.order import (
+    TRAINER,
+    Naming,
+    environment,
+    git_of,
+    make_order,
+    trainer_bundle,
+    wanted_gpus,
+)
 from orchestrator.run.spec import RunSpec
 
 HOST = Host("gpu01", "gpu01", settings=Settings(person="ana", project="mnist"))
@@ -150,3 +160,21 @@ def test_what_is_said_of_a_run_stands_in_its_spec_and_an_older_spec_is_read() ->
 def test_notes_and_tags_that_make_no_sense(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"--{'note' if 'note' in wrong else 'tag'}"):
         Naming(**wrong)
+
+
+def test_a_dirty_working_tree_comes_along_as_a_diff(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        own = ("-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path))
+        subprocess.run(["git", *own, *words], check=True, capture_output=True)
+
+    (tmp_path / "train.py").write_text("print('ü')\n", encoding="utf-8")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    assert git_of(tmp_path, collect(tmp_path))[0]["diff"] == ""
+    (tmp_path / "train.py").write_text("print('ö')\n", encoding="utf-8")
+    told, diff = git_of(tmp_path, collect(tmp_path))
+    assert "+print('ö')\n" in diff
+    assert told["dirty"]
+    assert told["diff"] == hashlib.sha256(diff.encode("utf-8", "surrogateescape")).hexdigest()
+    assert git_of(tmp_path / "..", collect(tmp_path)) == ({}, "")
