@@ -13,6 +13,7 @@ from orchestrator.logs.view import last_lines
 from orchestrator.units import duration, ranges, size
 
 if TYPE_CHECKING:
+    from orchestrator.run.spec import RunSpec
     from orchestrator.run.why import Beside, Changed, Worker
 
 Rows = Iterator[tuple[str, Sequence[str]]]
@@ -79,6 +80,7 @@ def _of_worker(worker: Worker, lines: int) -> Rows:
     if around.continued:
         yield "continued", [f"by {around.continued}"]
     yield "command", [shlex.join(record.spec.argv)]
+    yield from _said_of(record.spec)
     if far := progress(around.progress, around.tail, now=record.ground.now):
         yield "progress", [far]
     if shown := log_lines(worker, lines):
@@ -89,6 +91,15 @@ def _of_worker(worker: Worker, lines: int) -> Rows:
         yield "beside it", [_beside(worker, other) for other in worker.beside]
     if now := [*_gpus_now(worker), *_memory(around.memory), *_disk(around.disk)]:
         yield "now", now
+
+
+def _said_of(spec: RunSpec) -> Rows:
+    if spec.note:
+        yield "note", [spec.note]
+    if spec.tags:
+        yield "tags", ["  ".join(spec.tags)]
+    if spec.parent:
+        yield str(spec.parent.get("kind", "")), [f"of {spec.parent.get('run')}"]
 
 
 def _of_others(first: Worker, others: Sequence[Worker], silent: Sequence[str]) -> Rows:

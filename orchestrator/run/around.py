@@ -52,7 +52,7 @@ def parse(section: Section) -> Around:
         tail=said.get("tail", ""),
         size=int(said.get("size") or 0),
         progress=said.get("progress", "").strip(),
-        continued=said.get("continued", "").strip(),
+        continued=next(iter(said.get("continued", "").split()), ""),  # a run, and its host
         disk=_pair(said.get("disk")),
         memory=_pair(said.get("memory")),
         beside=tuple(r for kind, r in records if kind == "beside"),

@@ -173,10 +173,20 @@ def test_a_run_that_goes_on_in_another_leads_there(host: RunFolders) -> None:
     worker = host.add(
         BAD, state("stopped", {"kind": "stopped", "by": "bob"}, began=HOUR, ended=60, exit_code=0)
     )
-    (worker.parent / "continued_by").write_text("20261130-0214-nightly-03be\n")
+    (worker.parent / "continued_by").write_text("20261130-0214-nightly-03be\ngpu02\n")
     said = host("why").out
     assert "continued   by 20261130-0214-nightly-03be\n" in said
     assert "next:   orch why 20261130-0214-nightly-03be" in said
+
+
+def test_what_was_said_of_a_run_is_told(host: RunFolders) -> None:
+    more = {"note": "a try", "tags": ["sweep", "lr=3"], "parent": {"run": GOOD, "kind": "rerun"}}
+    host.add(BAD, state("failed", {"kind": "exit", "code": 1}, began=HOUR, ended=60, exit_code=1), **more)
+    said = host("why").out
+    assert "  note        a try\n  tags        sweep  lr=3\n" in said
+    assert f"  rerun       of {GOOD}\n" in said
+    (row,) = json.loads(host("why", "--json").out)["rows"]
+    assert (row["note"], row["tags"], row["parent"]) == ("a try", ["sweep", "lr=3"], GOOD)
 
 
 def test_a_run_that_lives_says_so(host: RunFolders) -> None:
