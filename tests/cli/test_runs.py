@@ -16,6 +16,8 @@ from orchestrator.errors import Unreachable
 from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.inventory import load
+from orchestrator.run.bundle import collect
+from orchestrator.run.bundles_kept import kept
 from orchestrator.run.spec import RunSpec
 from tests.cli.calling import Called, call
 from tests.unit.test_environment import CONTAINER
@@ -409,6 +411,15 @@ def test_the_first_candidate_with_room_is_taken(project: Path) -> None:
         project, "-d", "--nodes", "1", prepare=lambda m: m.answer("launch", out="answer busy\n"), host="all"
     )
     assert busy.status == 75
+
+
+def test_the_code_that_was_sent_is_kept_here(project: Path) -> None:
+    said = call(project, "train", "-d", "--hosts", "gpu01", "--", "python3", "train.py", prepare=launched())
+    assert said.status == 0
+    cache = project / "cache" / "orch"
+    sent = kept(collect(project, cache=cache).digest, cache)
+    assert sent
+    assert sent.holds("train.py")
 
 
 def test_which_host_is_asked_when_there_are_several(project: Path) -> None:

@@ -148,14 +148,20 @@ def test_an_upload_that_is_cut_is_not_there_and_the_next_one_is(
     with pytest.raises((LostConnection, HostError)) as caught:
         upload(machine, PLACE, bundle, told=cut)
     bundles = gpu01.disk / "home/ana/.orch/ana/mnist/bundles"
-    assert not [p.name for p in bundles.iterdir() if not p.name.startswith(".part-")], str(caught.value)
+    assert not [p.name for p in bundles.iterdir() if not p.name.startswith(".")], str(caught.value)
     with connect(known) as again:
         upload(again, PLACE, bundle)
         heard: list[int] = []
         upload(again, PLACE, bundle, told=heard.append)
     assert heard == []
-    assert [p.name for p in bundles.iterdir() if not p.name.startswith(".part-")] == [bundle.digest]
+    assert [p.name for p in bundles.iterdir() if not p.name.startswith(".")] == [bundle.digest]
     assert collect(bundles / bundle.digest, cache=project.parent / "cache").digest == bundle.digest
+    (project / "train.py").write_text("print(2)\n")
+    edited = collect(project, cache=project.parent / "cache")
+    with connect(known) as again:
+        upload(again, PLACE, edited, told=heard.append)
+    assert heard[-1] < 20_000, "an edit costs kilobytes, not the 30 MB"
+    assert collect(bundles / edited.digest, cache=project.parent / "cache").digest == edited.digest
 
 
 def test_a_disk_that_is_full_is_told_in_one_line(machine: Machine, gpu01: Host, project: Path) -> None:
