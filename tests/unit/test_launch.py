@@ -23,12 +23,15 @@ from orchestrator.facts.gpu import is_free
 from orchestrator.facts.question import ask
 from orchestrator.hosts.local import LocalMachine
 from orchestrator.inventory import Host, Settings
+from orchestrator.run.bundle import collect
 from orchestrator.run.launch import Launched, NeedsBundle, Order, launch
 from orchestrator.run.record import RUNS, Record, query
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.status import judge
 from orchestrator.run.stop import stop
+from orchestrator.run.upload import upload
 from tests.unit.here import record, venv_in
+from tests.until import until
 
 GPUS = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
 # Of this process alone: a stop sweeps the whole machine for its run, and tests run side by side.
@@ -122,6 +125,25 @@ def test_work_is_a_writable_copy_of_the_bundle(place: Place) -> None:
     assert (work / "data.txt").read_text() == "kept\nmore\n"
     assert (place.folder / "bundles" / "b1" / "data.txt").read_text() == "kept\n"
     assert (place.worker() / "training.log").read_text() == f"{work}\n"
+
+
+def test_what_happens_here_after_the_launch_changes_nothing_there(place: Place, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.sh").write_text("until [ -e go ]; do sleep 0.05; done; . ./part.sh\n")
+    (project / "part.sh").write_text("echo as it was; echo 'echo mine' > part.sh\n")
+    (project / "gone.sh").write_text("echo still here\n")
+    bundle = collect(project, cache=tmp_path / "cache")
+    upload(place.machine, str(place.folder), bundle)
+    place.launch("sh", "-c", "sh train.sh; sh gone.sh; sh part.sh", bundle=bundle.digest)
+    (project / "part.sh").write_text("echo edited\n")
+    (project / "gone.sh").unlink()
+    (place.worker() / "work" / "go").touch()
+    log = place.worker() / "training.log"
+    until(lambda: log.read_text().endswith("mine\n"))
+    assert log.read_text() == "as it was\nstill here\nmine\n"
+    sent = place.folder / "bundles" / bundle.digest
+    assert collect(sent, cache=Path("/nowhere")).digest == bundle.digest
 
 
 def test_the_command_runs_in_the_same_sub_folder(place: Place) -> None:
