@@ -399,7 +399,7 @@ def test_what_was_written_since_where_nothing_was_noted(machine: Here, worker: W
 class Slow(HereStream):
     """A stream that gives the log's first bytes, and the rest when the host knows that it was moved away."""
 
-    given, said = 0, b""
+    given, heard, taken = 0, b"", 0
 
     def read(self, size: int = 65536, timeout: float | None = None) -> bytes | None:
         if 200 < self.given < 100_000:  # more than the line before the log
@@ -409,11 +409,12 @@ class Slow(HereStream):
         return data
 
     def hear(self) -> bytes:
-        self.said += super().read_error()
-        return self.said
+        self.heard += super().read_error()
+        return self.heard
 
     def read_error(self) -> bytes:
-        said, self.said = self.hear(), b""
+        said = self.hear()[self.taken :]
+        self.taken += len(said)
         return said
 
 
