@@ -31,15 +31,15 @@ LIMIT = 600.0
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Whole lines of one to some thousand characters, of one to four bytes each, so that a prefix can be taken off.
+# Whole lines of one to some thousand characters, of one to four bytes each: a prefix can be taken off.
 WRITER = """
 import os, random, sys, time
 seed, size, go = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 chance, written, began = random.Random(seed), 0, time.monotonic()
 words = ["loss", "0.125", "\\u00e9poch", "\\u2501" * 30, "\\U0001f40d"]
 while written < size or not os.path.exists(go):
-    lines = "".join(" ".join(chance.choices(words, k=int(2 ** chance.uniform(0, 9)))) + "\\n" for _ in range(40))
-    data = lines.encode()
+    lines = (" ".join(chance.choices(words, k=int(2 ** chance.uniform(0, 9)))) for _ in range(40))
+    data = "".join(line + "\\n" for line in lines).encode()
     for at in range(0, len(data), 7777):
         written += os.write(1, data[at : at + 7777])
     pace = 2.5e6 if written < size else 2e5

@@ -1,4 +1,4 @@
-"""A TCP relay in front of a server, as a bad line: it cuts connections at random, and freezes some of them."""
+"""A TCP relay in front of a server, as a bad line: it cuts connections at random, and freezes some."""
 
 from __future__ import annotations
 

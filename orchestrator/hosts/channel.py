@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import paramiko
@@ -41,7 +42,7 @@ class ChannelStream:
             over = ended(self._channel)  # asked before the data: what came before the end is not missed
             crowded = self._drain_error()
             if self._channel.recv_ready():
-                return bytes(self._channel.recv(size))
+                return self._taken(self._channel.recv, size)
             if crowded:
                 return None
             if over:
@@ -55,12 +56,19 @@ class ChannelStream:
             raise LostConnection("the connection went", where=self._host)
         return b""
 
+    def _taken(self, take: Callable[[int], bytes], size: int) -> bytes:
+        """Take bytes off the channel, which tells the host that there is room again, if it is still there."""
+        try:
+            return bytes(take(size))
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise LostConnection("the connection went", where=self._host) from error
+
     def _drain_error(self) -> bool:
         """Take stderr off the channel; for who polls, no more than can be kept. True: more may wait."""
         while self._channel.recv_stderr_ready():
             if self._polled and len(self._error) >= ERROR_KEPT // 2:
                 return True
-            self._error += self._channel.recv_stderr(ERROR_KEPT // 2)
+            self._error += self._taken(self._channel.recv_stderr, ERROR_KEPT // 2)
             del self._error[:-ERROR_KEPT]
         return False
 

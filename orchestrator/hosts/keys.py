@@ -138,6 +138,8 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko has no types
             ) from error
         if not transport.is_active():
             if len(self.tried) < 2:
+                if isinstance(error, (EOFError, OSError)) or "saw EOF" in str(error):  # nobody said no
+                    raise Unreachable("the connection went during the login", where=self.host) from error
                 raise self._refused() from error
             raise self._refused(
                 f"the host hung up after {len(self.tried)} keys (MaxAuthTries); name the right one with "

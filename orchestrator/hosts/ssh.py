@@ -67,7 +67,8 @@ class SshMachine(SessionMachine):
                 channel.sendall(frame.stdin)
                 if not script.asks:
                     channel.shutdown_write()
-            _collect(channel, answer, limit)
+            with self._told(script.name, limit):
+                _collect(channel, answer, limit)
             if not answer.whole and not ended(channel):
                 raise self._hangs(script.name, limit)
             status = None if answer.whole else ChannelStream(channel, self.host.name).status()

@@ -14,6 +14,9 @@ from orchestrator.logs.session import Piece, Position, Session, Start
 DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between tries to connect again; the last one repeats."""
 
+REFUSALS = 3
+"""Times in a row that a host which let us in before may refuse: its home may be away for a moment."""
+
 
 @dataclass
 class Following:
@@ -65,7 +68,7 @@ class Following:
         return session.complete
 
     def _connect_again(self, given: Machine) -> None:
-        host, began = self.machine.host.name, time.monotonic()
+        host, began, refused = self.machine.host.name, time.monotonic(), 0
         self.told(f"{host}: connection lost, connecting again")
         for delay in _delays():
             if self.machine is not given:
@@ -74,9 +77,10 @@ class Following:
             try:
                 self.machine = self.reconnect()
                 break
-            except NotPermitted:
-                raise
             except HostError as error:
+                refused = refused + 1 if isinstance(error, NotPermitted) else 0
+                if refused == REFUSALS:
+                    raise
                 if time.monotonic() - began > self.patience:
                     raise LostConnection(f"away for more than {self.patience:.0f} s", where=host) from error
         self.told(f"{host}: connected again, going on at byte {self.position.offset}")

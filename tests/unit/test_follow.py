@@ -325,11 +325,15 @@ def test_a_host_that_stays_away_is_given_up_in_the_end(
     with pytest.raises(LostConnection, match="here: away for more than"):
         collected(following)
 
+    refusals: list[int] = []
+
     def refused() -> Here:
+        refusals.append(1)
         raise NotPermitted("host key changed", where="here")
 
     with pytest.raises(NotPermitted):
         collected(follow(Away(worker.folder), worker, reconnect=refused, sleep=lambda s: None))
+    assert len(refusals) == 3
 
 
 def test_a_connection_that_fell_silent_counts_as_lost(
