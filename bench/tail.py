@@ -29,9 +29,9 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TOP))
 
-from orchestrator.run.spec import RunSpec
-from tests.ssh.server import Server, serving
-from tests.unit.here import MACHINE
+from orchestrator.run.spec import RunSpec  # noqa: E402
+from tests.ssh.server import Server, serving  # noqa: E402
+from tests.unit.here import MACHINE  # noqa: E402
 
 RUNS = 5
 BIG, SMALL = 200_000_000, 2_000_000
