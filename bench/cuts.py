@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.cuts import cut_and_compare, seed, trial  # noqa: E402
+from tests.cuts import cut_and_compare, seed, trial
 
 FEW, MANY = 25, 500
 LIMIT = 3600.0
