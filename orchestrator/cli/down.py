@@ -8,6 +8,7 @@ import click
 
 from orchestrator.cli.app import App
 from orchestrator.cli.options import host_arguments, pass_app
+from orchestrator.errors import OK, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -17,30 +18,39 @@ if TYPE_CHECKING:
 @host_arguments
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @click.option("--replace", is_flag=True, help="End runs that live in it.")
+@click.option("--purge", is_flag=True, help="Then delete the project's runs, code, home and workspace there.")
 @pass_app
-def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool, replace: bool) -> int:
+def command(
+    app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: bool, replace: bool, purge: bool
+) -> int:
     """Stop and remove the container of this project on hosts; what runs wrote, and your data, stay.
 
     \b
       orch down --hosts gpu01
+      orch down --purge gpu01
     """
+    if purge and replace:
+        raise UsageError("--purge ends no run", hint="First: orch down --replace")
     from orchestrator.cli.asking import ask
     from orchestrator.cli.ending import end_runs
+    from orchestrator.cli.purging import purge_hosts
     from orchestrator.container.down import survey_down, take_down
     from orchestrator.container.identity import identity_of
 
     chosen = app.changed(hosts, exclude)
     outcomes = app.each(chosen, lambda m: survey_down(m, identity_of(m.host, app.cwd), replace=replace))
     for outcome in outcomes:
-        if outcome.value and outcome.value.nothing:
+        if outcome.value and outcome.value.nothing and not purge:
             click.echo(f"{outcome.host.name}   nothing is deployed here")
-        elif outcome.value:
+        elif outcome.value and not outcome.value.nothing:
             app.say(outcome.host.name)
             for line in outcome.value.lines:
                 app.say(line)
     todo = {o.host.name: o.value for o in outcomes if o.value and not o.value.nothing}
+    downs = {o.host.name: o.value for o in outcomes if o.value}
     if not todo:
-        return app.close(outcomes)
+        failed = app.close(outcomes)
+        return failed or (purge_hosts(app, chosen, downs, yes) if purge else OK)
     ask(app, yes, "a down removes containers")
 
     def work(machine: Machine) -> None:
@@ -55,4 +65,5 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], yes: boo
     emptied = [r.host.name for r in done if not r.error and todo[r.host.name].containers]
     if emptied:
         app.say(f"next:   orch image prune {','.join(emptied)}      (the image stays on its disk until then)")
-    return app.close([*(o for o in outcomes if o.host.name not in todo), *done])
+    status = app.close([*(o for o in outcomes if o.host.name not in todo), *done])
+    return status or (purge_hosts(app, chosen, downs, yes) if purge else OK)

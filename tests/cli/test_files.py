@@ -224,6 +224,11 @@ def test_cp_to_a_run_and_to_a_host(lab: Lab, tmp_path: Path) -> None:
     assert (tmp_path / "datasets/a.npz").read_text() == "1"
     assert lab("cp", "data/a.npz", "nightly:checkpoints")[0] == 0
     assert (lab.work() / "checkpoints/a.npz").read_text() == "1"
+    said = (lab.root / "ana/mnist/audit.log").read_text().splitlines()
+    assert [line.split(" ", 2)[2] for line in said] == [
+        f"cp {tmp_path}/datasets",
+        f"cp {lab.work()}/checkpoints/a.npz",
+    ]
 
 
 def test_cp_needs_one_end_here_and_one_there(lab: Lab) -> None:
