@@ -16,6 +16,9 @@ T = TypeVar("T")
 DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between tries to connect again; the last one repeats."""
 
+REFUSALS = 3
+"""Times in a row that a host which let us in before may refuse: its home may be away for a moment."""
+
 FRUITLESS = 5
 """Cuts in a row between which nothing came: then it is no matter of the line."""
 
@@ -71,15 +74,16 @@ class Line:
 def connected_again(
     host: str, reconnect: Callable[[], Machine], patience: float, sleep: Callable[[float], None]
 ) -> Machine:
-    """Connect again, however long it takes. Raises LostConnection after `patience`, NotPermitted."""
-    began = time.monotonic()
+    """Connect again, however long it takes. Raises LostConnection after `patience` seconds, NotPermitted."""
+    began, refused = time.monotonic(), 0
     for delay in _delays():
         sleep(delay)
         try:
             return reconnect()
-        except NotPermitted:
-            raise
         except HostError as error:
+            refused = refused + 1 if isinstance(error, NotPermitted) else 0
+            if refused == REFUSALS:
+                raise
             if time.monotonic() - began > patience:
                 raise LostConnection(f"away for more than {patience:.0f} s", where=host) from error
     raise AssertionError("the delays have no end")

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-from orchestrator.errors import HostError, LostConnection, NotPermitted
+from orchestrator.errors import LostConnection
 from orchestrator.hosts.base import Machine
+from orchestrator.hosts.line import connected_again
 from orchestrator.logs.session import Piece, Position, Session, Start
-
-DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds between tries to connect again; the last one repeats."""
-
-REFUSALS = 3
-"""Times in a row that a host which let us in before may refuse: its home may be away for a moment."""
 
 
 @dataclass
@@ -68,26 +62,9 @@ class Following:
         return session.complete
 
     def _connect_again(self, given: Machine) -> None:
-        host, began, refused = self.machine.host.name, time.monotonic(), 0
+        host = self.machine.host.name
         self.told(f"{host}: connection lost, connecting again")
-        for delay in _delays():
-            if self.machine is not given:
-                self.machine.close()
-            self.sleep(delay)
-            try:
-                self.machine = self.reconnect()
-                break
-            except HostError as error:
-                refused = refused + 1 if isinstance(error, NotPermitted) else 0
-                if refused == REFUSALS:
-                    raise
-                if time.monotonic() - began > self.patience:
-                    raise LostConnection(f"away for more than {self.patience:.0f} s", where=host) from error
+        if self.machine is not given:
+            self.machine.close()
+        self.machine = connected_again(host, self.reconnect, self.patience, self.sleep)
         self.told(f"{host}: connected again, going on at byte {self.position.offset}")
-
-
-def _delays() -> Iterator[float]:
-    """Yield the waits, each shortened at random, so that many hosts are not asked in one moment."""
-    yield from (delay * random.uniform(0.5, 1.0) for delay in DELAYS)
-    while True:
-        yield DELAYS[-1] * random.uniform(0.5, 1.0)

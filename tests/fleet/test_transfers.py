@@ -15,7 +15,7 @@ from .lab import Host
 from .orch import Orch
 from .test_files import cut_sessions
 
-SIZE = 150_000_000
+SIZE = 80_000_000
 THERE = "home/ana/big"
 
 
