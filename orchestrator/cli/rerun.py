@@ -65,6 +65,7 @@ def command(
         cwd=app.cwd,
         diff=earlier.diff_of(app),
     )
+    order = asked.timed(order)
     code = earlier.code(app)
     if dry_run:
         return shown(app, host, order, code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,6 +14,7 @@ from orchestrator.cli.launching import Manner
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
+    from orchestrator.run.launch import Order
     from orchestrator.run.order import Naming
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,6 +30,13 @@ class Asked:
     gpus: str  # as the spec has it; empty where nothing was said
     share: bool
     manner: Manner
+    timeout: float | None = None  # seconds; None where nothing was said
+
+    def timed(self, order: Order) -> Order:
+        """Return the order with the time that the run may take, where it was said."""
+        if self.timeout is None:
+            return order
+        return replace(order, spec=replace(order.spec, timeout=self.timeout))
 
 
 _OPTIONS = (
@@ -52,12 +60,26 @@ _OPTIONS = (
     ),
     click.option("--gpu-ids", metavar="IDS", help="Which GPUs: indices or UUIDs, joined by commas."),
     click.option("--share", is_flag=True, help="Also take GPUs that someone uses."),
+    click.option(
+        "--timeout",
+        metavar="TIME",
+        help="End it after so long (90s, 30m, 1h, 1d12h): SIGTERM, 30 s, SIGKILL; it has failed then.",
+    ),
     click.option("-d", "--detach", is_flag=True, help="Return as soon as the command runs."),
     click.option(
         "--wait", is_flag=True, help="Show the log until the end, and end with the command's status."
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but the run's id."),
 )
+
+
+def _seconds(timeout: str | None) -> float | None:
+    from orchestrator.units import seconds_of
+
+    try:
+        return None if timeout is None else seconds_of(timeout)
+    except ValueError as error:
+        raise UsageError(f"--timeout {timeout}: {error}") from error
 
 
 def run_options(function: F) -> F:
@@ -75,6 +97,7 @@ def run_options(function: F) -> F:
         gpus: str,
         gpu_ids: str | None,
         share: bool,
+        timeout: str | None,
         detach: bool,
         wait: bool,
         quiet: bool,
@@ -85,7 +108,7 @@ def run_options(function: F) -> F:
         if detach and wait:
             raise UsageError("--detach and --wait exclude each other")
         naming, manner = Naming(name, note, tags, again), Manner(detach, wait, quiet)
-        asked = Asked(env, env_files, naming, wanted_gpus(gpus, gpu_ids), share, manner)
+        asked = Asked(env, env_files, naming, wanted_gpus(gpus, gpu_ids), share, manner, _seconds(timeout))
         return function(*args, asked=asked, **kwargs)
 
     wrapped: Any = joined

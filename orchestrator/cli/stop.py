@@ -60,6 +60,7 @@ def _stop(app: App, word: str, hosts: tuple[str, ...], grace: float, why: str) -
     told: dict[str, str] = {
         "stopped": "stopped",
         "already": "had ended already",
+        "swept": "had ended already",
         "lost": "was not there any more",
     }
     for outcome in outcomes:
@@ -67,7 +68,9 @@ def _stop(app: App, word: str, hosts: tuple[str, ...], grace: float, why: str) -
             state = outcome.value.state
             took = f" (killed after {grace:g} s)" if state.get("signal") == 9 and grace else ""
             how = told[outcome.value.how]
-            if outcome.value.how == "already" and state.get("state"):
+            if outcome.value.how in ("already", "swept") and state.get("state"):
                 how = f"had ended already: {state['state']}"
+            if outcome.value.how == "swept":
+                how += "; a child of it still ran, and was ended"
             click.echo(f"{outcome.host.name}   {found.id}   {how}{took}")
     return FAILED if app.close(outcomes) else OK

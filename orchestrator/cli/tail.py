@@ -182,8 +182,8 @@ def _end_line(found: FoundRun, worker: Worker, status: Status) -> str:
     from orchestrator.units import duration
 
     took = ""
-    if status.started and status.ended:
-        took = f" after {duration(status.ended - status.started)}"
+    if status.took is not None:
+        took = f" after {duration(status.took)}"
     where = f" on {worker.host.name}" if len(found.workers) > 1 else ""
     cause = f": {status.cause}" if status.cause else ""
     guess = " (inferred)" if status.inferred else ""

@@ -74,7 +74,7 @@ def command(
     bundle = without(app, bundle, candidates[0].settings.env_file, *asked.env_files)
 
     def order(host: Host) -> Order:
-        return make_order(
+        plain = make_order(
             host,
             argv,
             bundle=bundle,
@@ -85,6 +85,7 @@ def command(
             share=asked.share,
             watch=asked.manner.watch,
         )
+        return asked.timed(plain)
 
     if dry_run:
         return shown(app, candidates[0], order(candidates[0]), Code.of(bundle))

@@ -47,8 +47,8 @@ def head(worker: Worker) -> str:
     if status.live:
         since = status.started
         words += [f"for {duration(record.ground.now - since)}"] if since else []
-    elif status.started and status.ended:
-        words += [f"after {duration(status.ended - status.started)}", f"{ago} ago"]
+    elif status.took is not None:
+        words += [f"after {duration(status.took)}", f"{ago} ago"]
     elif ago:
         words.append(f"last seen {ago} ago")
     return f"{record.spec.run}   {', '.join(words)}"

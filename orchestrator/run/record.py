@@ -19,7 +19,10 @@ class Ground:
     now: float  # seconds since the epoch, by the host's clock
     boot_id: str = ""
     machine: str = ""  # the host's own name
+    uptime: float = 0.0  # seconds since its boot, which no setting of the clock moves; 0: not known
     supervisors: frozenset[str] = frozenset()  # ids of runs whose supervisor is seen in /proc
+    halted: frozenset[str] = frozenset()  # those of them whose supervisor was halted (SIGSTOP)
+    sees: bool = False  # whether /proc shows other accounts' processes too, so that none is missing above
     containers: frozenset[str] | None = None  # ids of running containers; None where nobody could say
 
 
@@ -34,6 +37,10 @@ class Record:
     worker: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     stop: Mapping[str, Any] = field(default_factory=dict)  # who asked for its end, and why
+    hidden: bool = False  # this account may not read it: all that is known is in its path
+    container: str = ""  # of one without an end: its container's status, start, exit and oom flag; or `none`
+    never: bool = False  # nothing is recorded, and no supervisor can begin any more
+    children: tuple[str, ...] = ()  # of one that has ended: `PID COMMAND` of what still lives
     lock: str = "unknown"  # held | free | unreadable | unknown
     placed: float = 0.0  # when it was launched, by the host's clock
     size: int = 0  # bytes of training.log
@@ -68,11 +75,15 @@ def parse(section: Section) -> tuple[Record, ...]:
     """Read the answer of facts/runs.sh.j2, without what makes no sense or is for another host to judge."""
     head, blocks = _blocks(section.text)
     containers = head.get("containers")
+    supervisors = [word.rpartition(":") for word in head.get("supervisors", "").split()]
     ground = Ground(
         now=_number(head.get("now")),
+        uptime=_number(head.get("uptime")),
+        sees="sees" in head,
+        halted=frozenset(run for run, _, state in supervisors if state in ("T", "t")),
         boot_id=head.get("boot", ""),
         machine=head.get("machine", ""),
-        supervisors=frozenset(head.get("supervisors", "").split()),
+        supervisors=frozenset(run for run, _, _ in supervisors),
         containers=None if containers is None else frozenset(containers.split()),
     )
     records = (_record(block, ground) for block in blocks)
@@ -99,6 +110,8 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
+    if "hidden" in block:
+        return _hidden(block["run"], ground)
     by, _, on = block.get("continued", "").partition("\n")
     try:
         return Record(
@@ -111,6 +124,9 @@ def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
             worker=json_object(block.get("worker")),
             state=json_object(block.get("state")),
             stop=json_object(block.get("stop")),
+            container=block.get("is", ""),
+            never=block.get("launch") == "gone",
+            children=tuple(child for child in block.get("children", "").split("\n") if child),
             lock=block.get("lock", "unknown"),
             placed=_number(block.get("placed")),
             size=int(_number(block.get("size"))),
@@ -119,6 +135,16 @@ def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
         )
     except (ValueError, KeyError):
         return None
+
+
+def _hidden(folder: str, ground: Ground) -> Record | None:
+    """Return what a path says of a run."""
+    words = folder.rsplit("/", 4)
+    if len(words) < 5:
+        return None
+    _, person, project, _, run = words
+    spec = RunSpec(run, (), (ground.machine,), person, project, "")
+    return Record(ground.machine, folder, spec, ground, lock="unreadable", hidden=True)
 
 
 def _number(text: str | None) -> float:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from orchestrator.run.record import Record
-from orchestrator.units import as_docker, spell
+from orchestrator.units import as_docker, duration, spell
 
 STARTING_FOR = 30.0
 """Seconds after a launch in which a worker that has not spoken yet counts as starting."""
@@ -33,6 +35,7 @@ class Status:
     inferred: bool = False  # worked out, not recorded
     started: float | None = None  # seconds since the epoch, by the host's clock
     ended: float | None = None
+    took: float | None = None  # seconds, by a clock that nobody sets
 
     @property
     def live(self) -> bool:
@@ -44,6 +47,8 @@ def judge(record: Record) -> Status:
     """Say how a worker stands, from what its own host has written and sees."""
     state = record.state
     started = state.get("started") or record.placed or None
+    if record.hidden:
+        return _hidden(record)
     if state.get("ended"):
         return _ended(record, started)
     if not state:
@@ -68,14 +73,36 @@ def _ended(record: Record, started: float | None) -> Status:
         status = TIMED_OUT
     cause = describe(state.get("cause", {}))
     if record.lock == "held":
-        cause = f"{cause}; a child of it still runs".lstrip("; ")
-    return Status(state["state"], cause, status, started=started, ended=state["ended"])
+        cause = f"{cause}; {_left(record)}".lstrip("; ")
+    took = state.get("seconds", max(0.0, state["ended"] - (started or state["ended"])))
+    return Status(state["state"], cause, status, started=started, ended=state["ended"], took=took)
+
+
+def _left(record: Record) -> str:
+    """Return what still runs of a run that has ended: `orch stop` ends it."""
+    if not record.children:
+        return "a child of it still runs"
+    more = f" and {len(record.children) - 1} more" if len(record.children) > 1 else ""
+    return f"a child of it still runs: {record.children[0].strip()}{more}"
 
 
 def _silent(record: Record, started: float | None) -> Status:
-    if record.lock == "held" or record.ground.now - record.placed < STARTING_FOR:
+    waiting = record.ground.now - record.placed < STARTING_FOR and not (
+        record.never and record.lock == "free"
+    )
+    if record.lock == "held" or waiting:
         return Status("starting", started=started)
-    return Status("lost", "its supervisor never started", inferred=True, started=started)
+    said = record.tail.strip().rpartition("\n")[2]
+    cause = "its supervisor never started" + (f": {said[:200]}" if said else "")
+    return Status("lost", cause, inferred=True, started=started)
+
+
+def _hidden(record: Record) -> Status:
+    """Judge a run of which this account can see nothing but perhaps its supervisor."""
+    cause = "this account may not read its record"
+    if record.spec.run in record.ground.supervisors:
+        return Status("running", f"judged by process: {cause}")
+    return Status("lost", cause, inferred=True)
 
 
 def _lost(record: Record) -> str:
@@ -87,27 +114,67 @@ def _lost(record: Record) -> str:
     if record.lock == "held":
         return ""
     if record.lock == "free":
-        container = state.get("container")
-        if container and ground.containers is not None and container not in ground.containers:
-            return "container gone"
-        return "supervisor gone"
+        return _container(record) or "supervisor gone"
     if record.spec.run in ground.supervisors or not _stale(record):
         return ""
     return "supervisor gone"
 
 
+def _container(record: Record) -> str:
+    """Return what became of the container that a dead run was in; empty where it is no reason."""
+    container, ground = record.state.get("container"), record.ground
+    if not container or ground.containers is None:
+        return ""
+    status, started, code, oom = [*record.container.split(","), "", "", "", ""][:4]
+    if container in ground.containers:
+        return "container restarted" if _moment(started) > float(record.state.get("started") or 0) else ""
+    if status in ("", "none"):
+        return "container gone: removed" if status else "container gone"
+    return f"container gone: exited ({code}{', out of memory' if oom == 'true' else ''})"
+
+
+def _moment(text: str) -> float:
+    """Return a time as an engine prints it, in seconds since the epoch; 0 where it makes no sense."""
+    found = re.match(r"([\d-]{10})[T ]([\d:]{8})[\d.]*\s*(Z|[+-]\d\d:?\d\d)?", text)
+    if not found:
+        return 0.0
+    day, time, zone = found.groups()
+    zone = "+0000" if zone in (None, "Z") else zone.replace(":", "")
+    return datetime.strptime(f"{day} {time} {zone}", "%Y-%m-%d %H:%M:%S %z").timestamp()
+
+
 def _oddity(record: Record) -> str:
     """Return what is worth saying of a run that lives."""
-    seen = record.spec.run in record.ground.supervisors
-    if record.lock == "held" and not seen and _stale(record):
+    ground, run = record.ground, record.spec.run
+    seen = run in ground.supervisors
+    if record.lock == "held" and not seen and (_stale(record) or _looked_for(record)):
         return "its supervisor is gone, the command still runs"
+    if run in ground.halted:
+        return "its supervisor is halted"
+    if record.container.startswith("paused"):
+        return "its container is paused"
+    if seen and _stale(record):
+        return f"no heartbeat for {duration(_silence(record))}"
     if record.lock in ("unreadable", "unknown"):
         return "judged by process" if seen else "judged by heartbeat"
     return ""
 
 
+def _looked_for(record: Record) -> bool:
+    """Whether its supervisor would have been seen if it lived: one of the last moment may be missing."""
+    return record.ground.sees and float(record.state.get("started") or 0) < record.ground.now - 2
+
+
 def _stale(record: Record) -> bool:
-    return record.ground.now - float(record.state.get("heartbeat") or 0) > STALE
+    return _silence(record) > STALE
+
+
+def _silence(record: Record) -> float:
+    """Return the seconds since the last heartbeat, by a clock that nobody can set where both have one."""
+    now, beat = record.ground.uptime, float(record.state.get("uptime") or 0)
+    if now and beat:
+        return now - beat
+    return record.ground.now - float(record.state.get("heartbeat") or 0)
 
 
 def describe(cause: Mapping[str, Any]) -> str:

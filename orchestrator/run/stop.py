@@ -22,7 +22,7 @@ from orchestrator.run.record import Record
 class Stopped:
     """How the stop went on one host."""
 
-    how: str  # stopped | already (it had ended before) | lost (nothing of it was there any more)
+    how: str  # stopped | already (it had ended) | swept (so, but for children) | lost (it was gone)
     state: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -42,7 +42,7 @@ def stop(machine: Machine, record: Record, *, by: str, why: str = "", grace: flo
     )
     result = machine.ask(Script("stop", text), deadline=grace + 60)
     answer = answers(result.text)
-    if answer.get("answer") not in ("stopped", "already", "lost"):
+    if answer.get("answer") not in ("stopped", "already", "swept", "lost"):
         why = answer.get("why") or result.complaint
         raise HostError(f"run {record.spec.run} could not be stopped: {why}", where=machine.host.name)
     return Stopped(answer["answer"], json_object(answer.get("state")))

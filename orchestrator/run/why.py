@@ -22,6 +22,7 @@ DEADLINE = 60.0
 INFERRED = {
     "host rebooted": "the host's boot id: another than when the run began",
     "container gone": "its lock, which nobody holds, and its container, which does not run",
+    "container restarted": "its lock, which nobody holds, and its container, which began after it",
     "supervisor gone": "its lock, which nobody holds, while no end is recorded",
     "its supervisor never started": "its lock, which nobody holds, while nothing at all is recorded",
 }
@@ -70,7 +71,7 @@ class Worker:
         """What an end that nobody recorded is worked out from; empty where it was recorded."""
         if not self.status.inferred:
             return ""
-        return next((why for cause, why in INFERRED.items() if self.status.cause.endswith(cause)), "")
+        return next((why for cause, why in INFERRED.items() if cause in self.status.cause), "")
 
     @property
     def beside(self) -> tuple[Beside, ...]:

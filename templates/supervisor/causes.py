@@ -13,13 +13,14 @@ TAIL = 65536  # bytes of the log's end in which a traceback is looked for
 
 def cause(code, number, memory, log):
     """Return the cause of an end that nobody asked for, with what is known of it."""
-    kills = memory.kills()
-    if kills and (number == signal.SIGKILL or code == 128 + signal.SIGKILL):  # a shell's status for its child
+    if memory.kills() and (
+        number == signal.SIGKILL or code == 128 + signal.SIGKILL
+    ):  # a shell's status for its child
         where = "container" if memory.limit_reached() else "host"
         return {"kind": "oom", "probable": other_supervisors(), "where": where, "limit": memory.limit()}
     found = {"kind": "exit", "code": code} if number is None else {"kind": "signal", "signal": number}
-    if kills:
-        found["oom_kills"] = kills  # of another process of it, or of a neighbour
+    if memory.kills_around():
+        found["oom_kills"] = memory.kills_around()  # of another process of it, or of a neighbour
     # A Python that dies of an exception exits with 1, and may crash while it is at it.
     loose = code == 1 or number in (signal.SIGABRT, signal.SIGSEGV)
     said = exception(read_bytes(log, TAIL).decode("utf-8", "replace"), loose)

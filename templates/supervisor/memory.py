@@ -33,14 +33,26 @@ def _number(path):
 
 
 class Watch:
-    """Counts the kills for memory in our control group from now on; 0 where the kernel doesn't say."""
+    """Counts the kills for memory in our control group since the last looks; 0 where the kernel doesn't say.
+
+    The counter is everybody's in the container: what rose long before our end has nothing to do with it.
+    """
 
     def __init__(self):
         self.folder, self.kind = _folder()
-        self.before = self._kills(), self._hits()
+        self.before = self.earlier = self._kills(), self._hits()
+
+    def look(self):
+        """Forget what came before the last look: called at each heartbeat."""
+        self.earlier, self.before = self.before, (self._kills(), self._hits())
 
     def kills(self):
+        """How many since the last look: of the command, if it was one of them."""
         return self._kills() - self.before[0]
+
+    def kills_around(self):
+        """How many since the look before: of a process that the command may have died of in turn."""
+        return self._kills() - self.earlier[0]
 
     def limit_reached(self):
         """Whether the group has run into its own limit, so that the kill was for it and not for the host."""

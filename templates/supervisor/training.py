@@ -173,6 +173,7 @@ class Supervisor:
             os.read(self.readable, 4096)
 
     def beat(self):
+        self.memory.look()
         self.sizes.note()
         try:
             self.state.write(leave=2, heartbeat=time.time(), uptime=uptime())

@@ -485,9 +485,17 @@ def test_an_environment_without_gpus(place: Place) -> None:
         place.launch("true", gpus="1", run=RUN + "2")
 
 
+def test_a_run_that_never_spoke_is_lost_when_it_cannot_begin_any_more(place: Place) -> None:
+    place.launch("true", watch=20)
+    (place.worker() / "state.json").unlink()
+    (record,) = place.records()
+    assert (judge(record).state, judge(record).cause) == ("lost", "its supervisor never started")
+
+
 def test_a_run_of_a_minute_ago_that_never_spoke_is_lost(place: Place) -> None:
     place.launch("true", watch=20)
     (place.worker() / "state.json").unlink()
+    (place.worker() / "launch.json").touch()
     (record,) = place.records()
     assert judge(record).state == "starting"
     old = time.time() - 60

@@ -51,7 +51,7 @@ def test_one_that_was_killed_is_lost_when_its_heartbeat_is_old(place: Place) -> 
     os.kill(record.state["child"], signal.SIGKILL)
     (record,) = place.records()
     assert judge(record).cause == "judged by heartbeat"
-    old = replace(record.ground, now=record.ground.now + 120, supervisors=frozenset())
+    old = replace(record.ground, uptime=record.ground.uptime + 120, supervisors=frozenset())
     assert judge(replace(record, ground=old)).state == "lost"
     state = place.worker() / "state.json"
     os.utime(state, (1, 1))

@@ -11,8 +11,13 @@ from . import gpus
 from .counts import Counter
 from .disk import ACCOUNTS
 from .network import Network
-from .power import NAMESPACES, Power
+from .power import CGROUPS, NAMESPACES, Power
 from .shell import LabError, run, wait_until
+
+_DATE = """\
+#!/bin/sh
+exec /usr/bin/date -d "@$(($(/usr/bin/date +%s) - {}))" "$@"
+"""
 
 
 class Host(Power):
@@ -146,6 +151,29 @@ class Host(Power):
     def counter(self) -> Counter:
         """Counts SSH connections and execs from now on."""
         return Counter(self.disk / "var/log/sshd.log")
+
+    # Memory and time
+
+    @contextmanager
+    def memory_of(self, size: int) -> Iterator[None]:
+        """A host whose containers have so many bytes among them more than they use now."""
+        (group,) = (g for g in CGROUPS.glob(f"*{self.cgroup}") if (g / "memory.failcnt").exists())
+        limit, used = group / "memory.limit_in_bytes", int((group / "memory.usage_in_bytes").read_text())
+        limit.write_text(str(used + size))
+        try:
+            yield
+        finally:
+            limit.write_text("-1")
+
+    @contextmanager
+    def clock_set_back(self, seconds: int) -> Iterator[None]:
+        """A host whose `date` is behind: the machine has one clock for all, so that it is stood in for."""
+        there = "/usr/local/bin/date"
+        self.run(f"cat >{there} && chmod 755 {there}", input=_DATE.format(seconds))
+        try:
+            yield
+        finally:
+            self.run(f"rm {there}")
 
     # Disks
 
