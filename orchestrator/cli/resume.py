@@ -116,7 +116,7 @@ def _order(
         cwd=app.cwd,
         diff=old.diff_of(app) if same_code else "",
     )
-    order = replace(order, takes=takes)
+    order = asked.timed(replace(order, takes=takes))
     if host.name == worker.host.name:
         order = replace(order, place=worker.record.place)
     if same_code:
