@@ -150,7 +150,7 @@ def test_doctor_without_a_docker_daemon(gpu01: Host, orch: Orch) -> None:
 
 def test_doctor_with_a_taken_port_a_missing_volume_and_a_full_disk(gpu01: Host, orch: Orch) -> None:
     gpu01.docker("run", "-d", "--name", "orch-bob-speech", "-p", "127.0.0.1:2299:22", IMAGE, "sleep", "600")
-    settings = {"ORCH_SSH_PORT": "2299", "ORCH_VOLUMES": "/nowhere:/data", "ORCH_ROOT": "/small/orch"}
+    settings = {"ORCH_SSH_PORT": "2299", "ORCH_VOLUMES": "/srv/nowhere:/data", "ORCH_ROOT": "/small/orch"}
     try:
         with gpu01.small_disk("/small", "8m", full=True):
             gpu01.run("chmod 777 /small")
@@ -159,7 +159,7 @@ def test_doctor_with_a_taken_port_a_missing_volume_and_a_full_disk(gpu01: Host, 
         gpu01.docker("rm", "-f", "orch-bob-speech")
     assert found["ssh port"]["message"] == "port 2299 is taken by container orch-bob-speech"
     assert found["ssh port"]["hint"] == "Set ssh_port = auto for gpu01 (ORCH_SSH_PORT), or another port."
-    assert found["volumes"]["message"] == "not on the host: /nowhere"
+    assert found["volumes"]["message"] == "not on the host: /srv/nowhere"
     assert found["root"]["level"] == "fail"
     assert "free in /small/orch" in found["root"]["message"]
 

@@ -68,7 +68,7 @@ def snapshot(top: Path) -> Bundle:
 def arrived(machine: Here, bundle: Bundle) -> bool:
     """Whether a bundle is on the host as it was collected; it is read anew, without any memory."""
     whole = bundles(machine) / bundle.digest
-    return collect(whole, cache=Path("/nowhere")).digest == bundle.digest
+    return collect(whole, cache=Path("/dev/null/none")).digest == bundle.digest
 
 
 def send(machine: Here, top: Path) -> Bundle:
@@ -268,7 +268,7 @@ def test_a_client_that_is_killed_leaves_nothing(tmp_path: Path, top: Path) -> No
         "        yield piece[:int(sys.argv[4])]\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "Bundle.tar = cut\n"
-        "found = collect(Path(sys.argv[3]), cache=Path('/nowhere'))\n"
+        "found = collect(Path(sys.argv[3]), cache=Path('/dev/null/none'))\n"
         "upload(Here(Path(sys.argv[1]), 'dash'), sys.argv[2], found)"
     )
     for kept in (0, 1000):
