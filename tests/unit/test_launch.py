@@ -143,7 +143,7 @@ def test_what_happens_here_after_the_launch_changes_nothing_there(place: Place, 
     until(lambda: log.read_text().endswith("mine\n"))
     assert log.read_text() == "as it was\nstill here\nmine\n"
     sent = place.folder / "bundles" / bundle.digest
-    assert collect(sent, cache=Path("/nowhere")).digest == bundle.digest
+    assert collect(sent, cache=Path("/dev/null/none")).digest == bundle.digest
 
 
 def test_the_command_runs_in_the_same_sub_folder(place: Place) -> None:
