@@ -12,7 +12,7 @@ from orchestrator.cli import completing
 from orchestrator.cli.app import App
 from orchestrator.cli.listing import print_json
 from orchestrator.cli.options import host_arguments, pass_app
-from orchestrator.errors import UsageError
+from orchestrator.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
@@ -113,7 +113,31 @@ def command(
         _print(rows)
     elif not any(o.error for o in outcomes):
         app.say("no runs" if everything else "no runs in the last day (older ones: orch ps -a)")
-    return app.close(outcomes)
+    code = app.close(outcomes)
+    if not (as_json or quiet or everyone):
+        _say_silent(app, [o.host.name for o in outcomes if isinstance(o.error, Unreachable)])
+        _say_lost(app, [record for record, _ in found])
+    return code
+
+
+def _say_silent(app: App, hosts: Sequence[str]) -> None:
+    """Say which run this machine remembers on hosts that don't answer."""
+    from orchestrator.run import seen
+
+    for s in seen.recall(seen.file(app.environ)):
+        if set(hosts) & set(s.hosts):
+            where = ",".join(h for h in s.hosts if h in hosts)
+            app.say(f"{where}   the newest run from here: {s.run}   (what to do: orch why {s.run})")
+            return
+
+
+def _say_lost(app: App, records: Sequence[Record]) -> None:
+    """Say what to do about the newest run, where it was lost; records are newest first."""
+    from orchestrator.run.status import judge
+
+    if records and judge(records[0]).state == "lost":
+        run = records[0].spec.run
+        app.say(f"next:   orch why {run}      orch resume {run}      orch rerun {run}")
 
 
 def _records(machine: Machine, everyone: bool, since: int | None, tail: int) -> tuple[Record, ...]:

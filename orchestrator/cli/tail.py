@@ -172,6 +172,9 @@ def report_end(app: App, found: FoundRun) -> int:
         for line in last_lines(worker.record.tail.encode(), LAST):
             app.say(f"  | {line}")
         app.say(_end_line(found, worker, status))
+    if any(s.state == "lost" for s in statuses):
+        run = found.called
+        app.say(f"next:   orch why {run}      orch resume {run}      orch rerun {run}")
     bad = [s for s in statuses if s.exit_status != 0]
     if not bad:
         return OK

@@ -94,8 +94,9 @@ def _found(app: App, word: str | None, hosts: tuple[str, ...]) -> FoundRun:
     try:
         return find_run(app, word, hosts)
     except (Unreachable, LostConnection) as error:
-        again = f"orch rerun {word or 'latest'} --hosts OTHER"
-        hint = error.hint or f"Its runs may go on: nobody knows until it answers. To begin anew: {again}"
+        others = [h.name for h in app.inventory.hosts if h.name != error.where]
+        anew = f". To begin anew: orch rerun {word or 'latest'} --hosts {others[0]}" if others else ""
+        hint = error.hint or f"Its runs may go on: nobody knows until it answers{anew}"
         raise type(error)(error.message, where=error.where, hint=hint) from error
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.errors import Busy, UsageError
 from orchestrator.logs.session import REMEMBERED, Piece, Position
+from orchestrator.run.ignore import FETCHED
 
 
 class Saved:
@@ -99,8 +100,14 @@ def _not_ours(path: Path, why: str) -> UsageError:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Make the folder and keep it for this call alone. Raises Busy when another one writes there."""
+    """Make the folder and keep it for this call alone. Raises Busy when another one writes there.
+
+    A folder that it makes is marked as fetched, so that the logs are not sent back as code.
+    """
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    if made:
+        (folder / FETCHED).touch()
     with (folder / ".orch-tail.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -87,7 +87,13 @@ def test_a_host_that_is_rebooted(place: Place) -> None:
     place.host.reboot()
     row = place.row("rebooted")
     assert (row["state"], row["cause"], row["inferred"]) == ("lost", "host rebooted", True)
-    assert "lost: host rebooted (inferred)" in place.orch("tail", "rebooted", code=1).stderr
+    said = place.orch("tail", "rebooted", code=1).stderr
+    assert "lost: host rebooted (inferred)" in said
+    assert "next:   orch why rebooted      orch resume rebooted" in said
+    assert f"next:   orch why {row['run']}      orch resume {row['run']}" in place.orch("ps").stderr
+    with place.host.unreachable():
+        silent = place.orch("ps", "gpu01,gpu02", code=None).stderr
+    assert f"the newest run from here: {row['run']}" in silent
     alive_again(place.host, name)
     assert place.says("rebooted", "lost", "host rebooted")
 

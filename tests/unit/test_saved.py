@@ -11,6 +11,7 @@ import pytest
 from orchestrator.errors import Busy, UsageError
 from orchestrator.logs.follow import Following
 from orchestrator.logs.saved import Saved, held
+from orchestrator.run.ignore import FETCHED
 from tests.unit.here import Here
 from tests.unit.test_follow import Worker, never
 
@@ -130,3 +131,13 @@ def test_one_call_writes_at_a_time(tmp_path: Path) -> None:
             said = pool.apply(_hold, (tmp_path / "out",))
         assert said == f"{tmp_path / 'out'}: another orch tail writes there"
         assert pool.apply(_hold, (tmp_path / "out",)) == "held"
+
+
+def test_a_folder_that_it_makes_is_no_code_of_the_project(tmp_path: Path) -> None:
+    with held(tmp_path / "logs"):
+        pass
+    assert (tmp_path / "logs" / FETCHED).exists()
+    (tmp_path / "mine").mkdir()
+    with held(tmp_path / "mine"):
+        pass
+    assert not (tmp_path / "mine" / FETCHED).exists()
