@@ -16,7 +16,9 @@ _EPOCH = re.compile(r"\bepoch[ :]*(\d+) ?/ ?(\d+)", re.IGNORECASE)
 # Keras 2: `12/45 [==>...] - ETA: 3s - loss: 0.21`, `45/45 - 3s - loss: 0.21`
 # Keras 3: `12/45 ━━━━ 0s 5ms/step - loss: 0.21`
 _STEP = re.compile(r"\s*(\d+/(?:\d+|Unknown))(?= +(?:\[|-|━|[\d.]+m?s))")
-_METRIC = re.compile(r"(?<![\w.])([A-Za-z]\w*) ?[:=] ?(-?\d[\d.]*(?:e[-+]?\d+)?|-?inf|nan)(?![\w/])")
+_METRIC = re.compile(
+    r"(?<![\w.])([A-Za-z]\w*) ?[:=] ?(-?\d[\d.]*(?:e[-+]?\d+)?|-?inf|nan)(?:(?=Traceback \()|(?![\w./]))"
+)
 # `Train:  55%|#####    | 5/9 [00:05<00:04,  1.01it/s, loss=0.3]`
 _TQDM = re.compile(r"(?:(?P<what>[^|]*?): +)?(\d+)%\|[^|]*\| *(\S+/\S+) \[[\d:]+<([\d:?]+)(.*)\]")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0a-\x1f\x7f]")

@@ -8,6 +8,8 @@ LONGEST = 300
 """Characters of an exception that are kept."""
 
 _BEGIN = "Traceback (most recent call last):"
+_IN_USER_CODE = ": in user code:"  # Keras: the exception that it stands for is in the message, indented
+_INNER = re.compile(r"    ([A-Za-z_][\w.]*: .+)")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|\Z)")
 
 
@@ -23,4 +25,6 @@ def last_exception(lines: list[str]) -> str:
         elif inside and line and not line[0].isspace():
             inside = False
             found = line if _EXCEPTION.match(line) else found
+        elif found.endswith(_IN_USER_CODE) and (inner := _INNER.match(line)):
+            found = inner[1]
     return found[:LONGEST]

@@ -5,10 +5,13 @@ import re
 MOST = 300  # characters of an exception that are kept
 LOOSE = 100  # lines that may follow: a message of several lines, what C++ prints while the interpreter ends
 
-_HEAD = re.compile(r"( *\| *| *\+ )?(Exception Group )?Traceback \(most recent call last\):$")
+# a bar of Keras, which ends without a newline, may stand before it
+_HEAD = re.compile(r"( *\| *| *\+ |.*\S)?(Exception Group )?Traceback \(most recent call last\):$")
 _NAMED = re.compile(r"[A-Za-z_][\w.]*(: .*|:|)$")
 _BARE = re.compile(r"(SyntaxError|IndentationError|TabError)(: .*|)$")  # of the script itself
 _IN_GROUP = re.compile(r" *\| ([^\s|].*)$")
+_IN_USER_CODE = ": in user code:"  # Keras: the exception that it stands for is in the message, indented
+_INNER = re.compile(r"    ([A-Za-z_][\w.]*: .+)")
 _FRAME = re.compile(r"[\s|+-]*$")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -29,7 +32,12 @@ def exception(text, loose):
     number = _in_group(lines, at) if lines[at].lstrip()[:1] in ("|", "+") else _plain(lines, at)
     if number is None or len(lines) - 1 - number > (LOOSE if loose else 0):
         return None
-    return _short(lines[number])
+    return _short(_meant(lines, number))
+
+
+def _meant(lines, number):
+    inner = (_INNER.match(line) for line in lines[number + 1 :] if lines[number].endswith(_IN_USER_CODE))
+    return next((found.group(1) for found in inner if found), lines[number])
 
 
 def _last_head(lines):

@@ -90,3 +90,8 @@ def test_no_log_is_too_odd(said: str, tail: str) -> None:
 def test_spans() -> None:
     shown = [span(s) for s in (-3, 12, 59.6, 3599, 7390, 3 * 86400 + 4 * 3600)]
     assert shown == ["0 s", "12 s", "1 min", "1 h 0 min", "2 h 3 min", "3 d 4 h"]
+
+
+def test_a_traceback_right_behind_a_bar_cuts_no_number() -> None:
+    bar = " 1/40 [....] - ETA: 21s - loss: 0.7280 - accuracy: 0.4800Traceback (most recent call last):\n"
+    assert progress("", "Epoch 1/40\n" + bar, now=0) == "epoch 1/40  step 1/40  loss 0.728  accuracy 0.48"

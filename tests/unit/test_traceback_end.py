@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.run.exception import last_exception
+
 FILE = Path(__file__).resolve().parents[2] / "templates" / "supervisor" / "traceback_end.py"
 spec = spec_from_file_location("traceback_end", FILE)
 assert spec
@@ -69,3 +71,18 @@ def test_a_progress_bar_before_it_hides_nothing() -> None:
     text = "1/9 [..]\r9/9 [==]\r" + said("raise ValueError('no')")
     assert module.exception(text, loose=False) == "ValueError: no"
     assert module.exception(text.replace("\n", "\r\n"), loose=False) == "ValueError: no"
+
+
+def test_a_bar_that_ends_without_a_newline_hides_nothing() -> None:
+    assert (
+        module.exception("1/9 [..] - loss: 0.48" + said("raise ValueError('no')"), loose=False)
+        == "ValueError: no"
+    )
+
+
+def test_what_keras_wraps_is_told_and_not_the_wrapping() -> None:
+    frame = '    File "a.py", line 3, in f  *\n        return g()\n'
+    message = f"in user code:\n\n{frame}\n    TypeError: no such shape\n"
+    text = said(f"raise ValueError({message!r})")
+    assert module.exception(text, loose=True) == "TypeError: no such shape"
+    assert last_exception(text.splitlines()) == "TypeError: no such shape"
