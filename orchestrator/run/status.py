@@ -135,12 +135,13 @@ def _container(record: Record) -> str:
 
 def _moment(text: str) -> float:
     """Return a time as an engine prints it, in seconds since the epoch; 0 where it makes no sense."""
-    found = re.match(r"([\d-]{10})[T ]([\d:]{8})[\d.]*\s*(Z|[+-]\d\d:?\d\d)?", text)
+    found = re.match(r"([\d-]{10})[T ]([\d:]{8})(\.\d+)?\s*(Z|[+-]\d\d:?\d\d)?", text)
     if not found:
         return 0.0
-    day, time, zone = found.groups()
+    day, time, part, zone = found.groups()
     zone = "+0000" if zone in (None, "Z") else zone.replace(":", "")
-    return datetime.strptime(f"{day} {time} {zone}", "%Y-%m-%d %H:%M:%S %z").timestamp()
+    whole = datetime.strptime(f"{day} {time} {zone}", "%Y-%m-%d %H:%M:%S %z").timestamp()
+    return whole + float(part or 0)  # of nanoseconds
 
 
 def _oddity(record: Record) -> str:
@@ -206,7 +207,10 @@ def _exit(cause: Mapping[str, Any]) -> str:
 
 
 def _neighbour(cause: Mapping[str, Any]) -> str:
-    return "; the kernel killed a process of this environment for memory" if cause.get("oom_kills") else ""
+    if not cause.get("oom_kills"):
+        return ""
+    whose = ", perhaps of another run" if cause.get("probable") else ""
+    return f"; the kernel killed a process of this environment for memory{whose}"
 
 
 def _out_of_memory(cause: Mapping[str, Any]) -> str:

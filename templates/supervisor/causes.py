@@ -21,6 +21,7 @@ def cause(code, number, memory, log):
     found = {"kind": "exit", "code": code} if number is None else {"kind": "signal", "signal": number}
     if memory.kills_around():
         found["oom_kills"] = memory.kills_around()  # of another process of it, or of a neighbour
+        found["probable"] = other_supervisors()
     # A Python that dies of an exception exits with 1, and may crash while it is at it.
     loose = code == 1 or number in (signal.SIGABRT, signal.SIGSEGV)
     said = exception(read_bytes(log, TAIL).decode("utf-8", "replace"), loose)

@@ -95,7 +95,7 @@ def test_a_container_that_is_stopped_paused_or_gone(deployed: Orch, gpu01: Host)
 
     run = run_id(deployed("train", "-d", *WHERE, "--", "sleep", "600").stdout)
     gpu01.docker("rm", "-f", name)
-    assert (row(deployed, run)["state"], row(deployed, run)["cause"]) == ("lost", "container gone")
+    assert (row(deployed, run)["state"], row(deployed, run)["cause"]) == ("lost", "container gone: removed")
     assert "was not there any more" in deployed("stop", run).stdout
     assert row(deployed, run)["state"] == "lost", "a stop changes nothing that was lost"
     said = deployed("exec", "gpu01", "--", "true", code=1).stderr

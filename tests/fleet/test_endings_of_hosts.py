@@ -16,14 +16,21 @@ SAVING = shell("trap 'sleep 0.5; echo saved; exit' TERM; echo up; while :; do sl
 
 
 @pytest.fixture(scope="module")
-def place(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def deployed(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     base = tmp_path_factory.mktemp("endings")
     plain = Orch(fleet, home=base / "home", cwd=make_project(base / "mnist"), account="ana")
     orch = plain.having(ORCH_ROOT="/home/ana/endings", ORCH_PROJECT="mnist")
-    orch("deploy", "--yes", "--hosts", "gpu02")
     yield Place(orch, fleet["gpu02"], root="/home/ana/endings")
     orch("down", "--yes", "--replace", "--hosts", "gpu02", code=None)
     fleet["gpu02"].restore()
+
+
+@pytest.fixture
+def place(deployed: Place) -> Place:
+    """With its container, whatever the test before did to that."""
+    deployed.orch("deploy", "--yes", "--hosts", "gpu02")
+    deployed.host.docker("start", deployed.container())
+    return deployed
 
 
 def running(place: Place, name: str) -> None:

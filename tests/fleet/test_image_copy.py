@@ -29,8 +29,8 @@ touch /tmp/ended
 
 
 @pytest.fixture(autouse=True)
-def tiny(gpu01: Host, gpu02: Host) -> Iterator[None]:
-    """An image of two layers, 8 MB that don't get smaller, on gpu01 alone."""
+def before(gpu01: Host, gpu02: Host) -> Iterator[str]:
+    """An image of two layers, 8 MB that don't get smaller, on gpu01 alone; all images that gpu02 has."""
     _remove(gpu01, gpu02)
     gpu01.run(
         "mkdir -p /srv/tiny && cd /srv/tiny && head -c 4000000 /dev/urandom > big && tar -c big |"
@@ -39,7 +39,7 @@ def tiny(gpu01: Host, gpu02: Host) -> Iterator[None]:
         f" docker build -q -t {TINY} . && docker tag {TINY} {ENV}"
     )
     gpu02.run(f"cat >{SLOW} && chmod 755 {SLOW}", input=SLOW_DOCKER)
-    yield
+    yield gpu02.docker("images", "-a")
     gpu02.run("touch /tmp/go", check=False)
     _remove(gpu01, gpu02)
 
@@ -58,10 +58,12 @@ def layers(host: Host, name: str) -> list[str]:
     return json.loads(text) if text.strip() else []
 
 
-def nothing_is_left(host: Host) -> None:
+def nothing_is_left(host: Host, before: str) -> None:
     """No image, no layer, nothing in the engine's own folder for what comes in."""
-    assert TINY not in host.images()
-    assert "<none>" not in host.docker("images", "-a")
+    ids = [
+        {line.split()[2] for line in table.splitlines()} for table in (before, host.docker("images", "-a"))
+    ]
+    assert ids[0] == ids[1]
     wait_until("docker clears away", lambda: not host.run("ls -A /var/lib/docker/tmp").stdout.strip())
 
 
@@ -162,7 +164,9 @@ def test_direct_goes_by_the_accounts_own_ssh_alone(orch: Orch, gpu01: Host, gpu0
         gpu02.run("cat > .ssh/authorized_keys", user="ana", input=before)
 
 
-def test_a_cut_line_leaves_nothing_and_the_next_copy_is_whole(slow: Orch, gpu01: Host, gpu02: Host) -> None:
+def test_a_cut_line_leaves_nothing_and_the_next_copy_is_whole(
+    slow: Orch, gpu01: Host, gpu02: Host, before: str
+) -> None:
     copying = at_half(slow, gpu02)
     gpu02.stop_sshd()
     said = copying.communicate(timeout=120)[1]
@@ -170,18 +174,20 @@ def test_a_cut_line_leaves_nothing_and_the_next_copy_is_whole(slow: Orch, gpu01:
         said
     )
     go_on(gpu02)
-    nothing_is_left(gpu02)
+    nothing_is_left(gpu02, before)
     gpu02.start_sshd()
     assert "copied in" in slow("image", "copy", TINY, "gpu01", "gpu02").stdout
     assert layers(gpu01, TINY) == layers(gpu02, TINY)
 
 
-def test_an_orch_that_is_killed_leaves_nothing(slow: Orch, gpu01: Host, gpu02: Host, project: Path) -> None:
+def test_an_orch_that_is_killed_leaves_nothing(
+    slow: Orch, gpu01: Host, gpu02: Host, project: Path, before: str
+) -> None:
     copying = at_half(slow, gpu02)
     copying.kill()
     copying.communicate(timeout=60)
     go_on(gpu02)
-    nothing_is_left(gpu02)
+    nothing_is_left(gpu02, before)
     filing = slow.start("image", "copy", TINY, "gpu01", "tiny.tar")
     wait_until("the file begins", lambda: (project / "tiny.tar.part").exists() or filing.poll() is not None)
     os.kill(filing.pid, signal.SIGKILL)
@@ -193,11 +199,11 @@ def test_an_orch_that_is_killed_leaves_nothing(slow: Orch, gpu01: Host, gpu02: H
 
 
 def test_a_full_disk_is_said_and_harms_neither_the_image_nor_the_others(
-    orch: Orch, gpu01: Host, gpu02: Host, project: Path
+    orch: Orch, gpu01: Host, gpu02: Host, project: Path, before: str
 ) -> None:
     with gpu02.small_disk("/var/lib/docker/tmp", "4m"):
         full = orch("image", "copy", TINY, "gpu01", "gpu02", "tiny.tar", code=1)
-        nothing_is_left(gpu02)
+        nothing_is_left(gpu02, before)
     assert "orch: gpu02: no space is left there, and nothing of the image is there" in full.stderr
     assert "tiny.tar   copied:1   copied in " in full.stdout
     gpu01.run(f"mv {shlex.quote('/var/lib/docker/image/overlay2/layerdb')} /var/lib/docker/gone")
@@ -206,7 +212,7 @@ def test_a_full_disk_is_said_and_harms_neither_the_image_nor_the_others(
     finally:
         gpu01.run("mv /var/lib/docker/gone /var/lib/docker/image/overlay2/layerdb")
     assert unread.stderr.count(f"{TINY} could not be read") == 1, unread.stderr
-    nothing_is_left(gpu02)
+    nothing_is_left(gpu02, before)
     assert [p.name for p in project.glob("*tar*")] == ["tiny.tar"]
 
 

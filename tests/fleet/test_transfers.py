@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from .lab import Host
 from .orch import Orch
 from .test_files import cut_sessions
 
-SIZE = 80_000_000
+SIZE = 300_000_000
 THERE = "home/ana/big"
 
 
@@ -45,7 +45,7 @@ def ended(going: subprocess.Popen[str]) -> str:
 def test_a_large_file_comes_and_goes_across_a_cut(
     orch: Orch, gpu01: Host, tmp_path: Path, transport: str
 ) -> None:
-    over, content = orch.having(ORCH_TRANSPORT=transport), random.Random(1).randbytes(SIZE)
+    over, content = orch.having(ORCH_TRANSPORT=transport), os.urandom(SIZE)
     (tmp_path / "big").write_bytes(content)
     going = over.start("cp", tmp_path / "big", "gpu01:big")
     until(largest(gpu01.disk / "home/ana"), "a third of it there", 60)

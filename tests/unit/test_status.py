@@ -98,6 +98,21 @@ def test_ends_that_nobody_recorded(ground: dict[str, Any], lock: str, cause: str
     assert status.exit_status is None
 
 
+@pytest.mark.parametrize(
+    ("began", "cause"),
+    [
+        ("1970-01-01T00:15:00.600000001Z", "container restarted"),
+        ("1970-01-01T00:15:00.400000001Z", "supervisor gone"),
+        ("1970-01-01 02:15:00.600000001 +0200 EET", "container restarted"),
+        ("1970-01-01T00:15:01Z", "container restarted"),
+        ("no time", "supervisor gone"),
+    ],
+)
+def test_a_container_that_was_started_again_within_the_second(began: str, cause: str) -> None:
+    one = replace(record({"started": 900.5}, lock="free"), container=f"running,{began},0,false")
+    assert judge(one).cause == cause
+
+
 def test_a_held_lock_outweighs_a_missing_container_and_an_old_heartbeat() -> None:
     status = judge(record({"heartbeat": NOW - 4000}, containers=frozenset(), supervisors=frozenset()))
     assert (status.state, status.cause) == ("running", "its supervisor is gone, the command still runs")
@@ -133,6 +148,10 @@ def test_before_the_first_word(age: float, lock: str, state: str) -> None:
         (
             {"kind": "exit", "code": 1, "oom_kills": 1},
             "exit 1; the kernel killed a process of this environment for memory",
+        ),
+        (
+            {"kind": "exit", "code": 1, "oom_kills": 1, "probable": True},
+            "exit 1; the kernel killed a process of this environment for memory, perhaps of another run",
         ),
         (
             {"kind": "oom", "where": "container", "limit": 64 * 2**30},
