@@ -1,4 +1,4 @@
-"""The logs of a run's workers as one flow of pieces, each log read in a thread of its own."""
+"""The logs of a run's workers as one flow of pieces; where there are several, each is read in a thread."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from orchestrator.errors import FAILED, OK, OrchError
 
 if TYPE_CHECKING:
     from orchestrator.cli.runs import Worker
+    from orchestrator.logs.follow import Following
     from orchestrator.logs.session import Piece, Position, Start
 
 _AHEAD = 64
@@ -47,6 +48,20 @@ class Flow:
 
     def pieces(self) -> Iterator[tuple[str, Piece]]:
         """Yield host and piece as they come."""
+        return self._alone(*self._workers) if len(self._workers) == 1 else self._together()
+
+    def _alone(self, worker: Worker) -> Iterator[tuple[str, Piece]]:
+        try:
+            for piece in self._following(worker).pieces():
+                yield worker.record.host, piece
+        except OrchError as error:
+            self._fail(error)
+
+    def _fail(self, error: OrchError) -> None:
+        self._failures.append(error)
+        self._app.say(f"orch: {error}")
+
+    def _together(self) -> Iterator[tuple[str, Piece]]:
         for worker in self._workers:
             threading.Thread(target=self._read, args=(worker,), daemon=True).start()
         left = len(self._workers)
@@ -56,29 +71,30 @@ class Flow:
                 left -= 1
             elif isinstance(piece, OrchError):
                 left -= 1
-                self._failures.append(piece)
-                self._app.say(f"orch: {piece}")
+                self._fail(piece)
             elif isinstance(piece, Exception):
                 raise piece
             else:
                 yield host, piece
 
-    def _read(self, worker: Worker) -> None:
+    def _following(self, worker: Worker) -> Following:
         from orchestrator.logs.follow import Following
         from orchestrator.logs.session import Position
 
+        return Following(
+            self._app.machine(worker.host),
+            lambda: self._app.connect(worker.host),
+            worker.record.directory,
+            position=self._positions.get(worker.record.host, Position()),
+            start=self._start,
+            live=self._live,
+            told=lambda line: self._app.say(f"orch: {line}"),
+        )
+
+    def _read(self, worker: Worker) -> None:
         host = worker.record.host
         try:
-            following = Following(
-                self._app.machine(worker.host),
-                lambda: self._app.connect(worker.host),
-                worker.record.directory,
-                position=self._positions.get(host, Position()),
-                start=self._start,
-                live=self._live,
-                told=lambda line: self._app.say(f"orch: {line}"),
-            )
-            for piece in following.pieces():
+            for piece in self._following(worker).pieces():
                 self._queue.put((host, piece))
             self._queue.put((host, None))
         except Exception as error:  # told in the caller's thread

@@ -33,6 +33,9 @@ def keep_to(transport: Any, lists: Allowed) -> None:
         attribute = _KEYWORDS[keyword]
         own = getattr(transport, attribute)
         kept = tuple(name for name in names if name in own)
+        # ssh's first cipher needs one pass over the data, and is none of paramiko's: then those that do, too.
+        if keyword == "Ciphers" and kept and kept[0] != names[0]:
+            kept = tuple(sorted(kept, key=own.index))
         if not kept and keyword != "PubkeyAcceptedAlgorithms":  # that one is about RSA keys alone
             raise NoneLeft(f"{keyword} {','.join(names)}")
         setattr(transport, attribute, kept)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import getpass
 import socket
 import subprocess
+import threading
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from orchestrator.errors import Unreachable
+from orchestrator.hosts.command import Script
 from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host, Settings
 from tests.ssh.oracle import both_arrive, both_refuse, configure, judged_before, orch_says, ssh_arrives
@@ -143,6 +146,23 @@ def test_algorithms_of_ssh_config(sshd: Server, line: str) -> None:
         sshd.stop()
         sshd.start("Ciphers aes128-ctr")
         both_refuse(sshd, "no algorithm in common", line)
+
+
+@pytest.mark.transport("fabric", reason="the ssh program chooses by itself")
+@pytest.mark.parametrize(
+    ("line", "cipher"),
+    [
+        ("", "aes128-gcm@openssh.com"),
+        ("Ciphers aes128-ctr,aes128-gcm@openssh.com", "aes128-ctr"),
+        ("Ciphers chacha20-poly1305@openssh.com,aes256-ctr", "aes256-ctr"),
+    ],
+)
+def test_a_cipher_of_one_pass_unless_ssh_config_prefers_another(sshd: Server, line: str, cipher: str) -> None:
+    configure(sshd, line)
+    with connect(Host("gpu01", "gpu")) as machine:
+        machine.run(Script("x", "true"))
+        (transport,) = (t for t in threading.enumerate() if isinstance(t, paramiko.Transport))
+    assert transport.remote_cipher == cipher
 
 
 @pytest.mark.transport("fabric", reason="it says what Fabric can't do")
