@@ -128,7 +128,7 @@ def bench(project: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def without_runs(machine: FakeMachine) -> None:
     machine.answer_facts(runs="")
-    machine.answer(re.compile("uptime"), Result(0, b"", b""))
+    machine.answer(re.compile(r"uptime\Z"), Result(0, b"", b""))
 
 
 @pytest.mark.parametrize("words", [["bench"], ["--hosts", "bench"], ["--hosts", "other"], ["ana@other"]])

@@ -122,7 +122,8 @@ def test_a_training_goes_on_when_its_line_is_cut(deployed: Orch, gpu01: Host) ->
     with gpu01.unreachable():
         said = deployed("ps", "gpu01", code=69)
         assert said.stderr.startswith("orch: gpu01: ")
-        assert said.stderr.count("\n") == 1
+        assert re.fullmatch(rf"gpu01   the newest run from here: {run}   .*", said.stderr.splitlines()[1])
+        assert said.stderr.count("\n") == 2
     assert deployed("tail", run).stdout.endswith("survived\n")
 
 
