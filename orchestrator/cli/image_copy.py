@@ -72,9 +72,9 @@ def _parted(app: App, words: Sequence[str]) -> Words:
     for word in words[first:]:
         if word.endswith((".tar.gz", ".tgz", ".tar.zst")):
             raise UsageError(f"{word}: a file is written and read as .tar", hint="Pack it afterwards.")
-    files = [word for word in targets if _is_file(word)]
-    if len(files) != len(set(files)):
-        raise UsageError(f"{files[0]} is named twice")
+    for word in targets:
+        if _is_file(word) and targets.count(word) > 1:
+            raise UsageError(f"{word} is named twice")
     return Words(image, source, tuple(targets))
 
 

@@ -14,6 +14,7 @@ from orchestrator.cli.earlier import AgainCommand, Earlier, argv, find_earlier
 from orchestrator.cli.launching import launch_on, shown
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.run_options import Asked, run_options
+from orchestrator.cli.runs import rerun_elsewhere
 from orchestrator.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -123,6 +124,5 @@ def compared(old: RunSpec, launched: Launched) -> Iterator[str]:
 
 def elsewhere(app: App, earlier: Earlier, host: Host) -> str | None:
     """Return the hint to run again on another host, where there is one."""
-    others = [h.name for h in app.inventory.hosts if h.name != host.name]
-    word = earlier.spec.name or earlier.spec.run
-    return f"On another host: orch rerun {word} --hosts {others[0]}" if others else None
+    anew = rerun_elsewhere(app, earlier.spec.name or earlier.spec.run, host.name)
+    return f"On another host: {anew}" if anew else None

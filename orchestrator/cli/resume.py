@@ -16,7 +16,7 @@ from orchestrator.cli.launching import Code, begin, launch_on, tell
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.rerun import compared, environment_again, one_host
 from orchestrator.cli.run_options import Asked, run_options
-from orchestrator.cli.runs import FoundRun, Worker, find_run
+from orchestrator.cli.runs import FoundRun, Worker, find_run, rerun_elsewhere
 from orchestrator.errors import Busy, Interrupted, LostConnection, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def _find(app: App, word: str | None) -> FoundRun:
     try:
         return find_run(app, word)
     except Unreachable as error:
-        others = [h.name for h in app.inventory.hosts if h.name != error.where]
-        anew = f", or start from the beginning elsewhere: orch rerun {word or ''} --hosts {others[0]}"
-        error.hint = f"The run's files are there: try again when it is back{anew if others else ''}"
+        anew = rerun_elsewhere(app, word, error.where)
+        begin_anew = f", or start from the beginning elsewhere: {anew}" if anew else ""
+        error.hint = f"The run's files are there: try again when it is back{begin_anew}"
         raise
 
 

@@ -140,6 +140,12 @@ def _remembered(app: App, wanted: Wanted) -> tuple[tuple[Host, ...], Wanted]:
     return (), wanted
 
 
+def rerun_elsewhere(app: App, word: str | None, host: str | None) -> str:
+    """Return the command that runs it again on another host than `host`; empty where there is no other."""
+    others = [h.name for h in app.inventory.hosts if h.name != host]
+    return f"orch rerun {word or 'latest'} --hosts {others[0]}" if others else ""
+
+
 def only_worker(found: FoundRun, host: str | None = None) -> Worker:
     """Return the one worker that is meant. Raises UsageError when there are several and none is named."""
     for worker in found.workers:

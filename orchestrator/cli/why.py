@@ -89,14 +89,14 @@ def _told(
 
 
 def _found(app: App, word: str | None, hosts: tuple[str, ...]) -> FoundRun:
-    from orchestrator.cli.runs import find_run
+    from orchestrator.cli.runs import find_run, rerun_elsewhere
 
     try:
         return find_run(app, word, hosts)
     except (Unreachable, LostConnection) as error:
-        others = [h.name for h in app.inventory.hosts if h.name != error.where]
-        anew = f". To begin anew: orch rerun {word or 'latest'} --hosts {others[0]}" if others else ""
-        hint = error.hint or f"Its runs may go on: nobody knows until it answers{anew}"
+        anew = rerun_elsewhere(app, word, error.where)
+        begin_anew = f". To begin anew: {anew}" if anew else ""
+        hint = error.hint or f"Its runs may go on: nobody knows until it answers{begin_anew}"
         raise type(error)(error.message, where=error.where, hint=hint) from error
 
 

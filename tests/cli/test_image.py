@@ -168,6 +168,7 @@ def test_a_tag_of_ones_own_keeps_the_bytes() -> None:
         (["gpu01", "x.tar.gz"], "x.tar.gz: a file is written and read as .tar. Pack it afterwards."),
         (["gone.tar", "gpu01"], "gone.tar: no such file or directory"),
         (["gpu01", "a.tar", "a.tar"], "a.tar is named twice"),
+        (["gpu01", "a.tar", "b.tar", "b.tar"], "b.tar is named twice"),
         (["all", "x.tar"], "all is 2 hosts, and one is copied from. Name one."),
         (["tf:1", "gpu01", "gpu[01-02]"], "gpu01 is FROM and TO"),
         (["tf:2", "gpu01", "gpu02"], "there is no image tf:2 on gpu01. See there: docker image ls"),

@@ -114,6 +114,21 @@ def test_a_host_that_is_away_is_told_with_what_can_be_done(project: Path) -> Non
     )
 
 
+def test_an_only_host_that_is_away_is_told_without_another_to_go_to(project: Path) -> None:
+    (project / "hosts.ini").write_text("gpu01\n[all:vars]\nperson=ana\nproject=mnist\n")
+    said = resumed(project, failing=away(), prepare=having(""))
+    assert (said.status, said.out) == (69, "")
+    assert said.err == (
+        "orch: gpu01: connection timed out after 10 s. The run's files are there: try again when it is back\n"
+    )
+
+
+def test_without_a_word_the_newest_run_is_offered_elsewhere(project: Path) -> None:
+    said = call(project, "resume", failing=away(), prepare=having(""))
+    assert said.status == 69
+    assert said.err.endswith("or start from the beginning elsewhere: orch rerun latest --hosts gpu02\n")
+
+
 def test_a_run_that_went_on_on_another_host_is_named(project: Path) -> None:
     began = block(AFTER, RUNNING, host="gpu02")
     said = call(project, "resume", RUN, "-d", prepare=having(FAILED_RUN, on="gpu02", there=began))
