@@ -8,12 +8,14 @@ import hashlib
 import os
 import secrets
 import stat
+import time
 from pathlib import Path
 
 PART = ".orch-part-"
 """How the name of a file begins until it is whole."""
 
 _CHUNK = 1 << 20
+_OLD = 86_400.0  # seconds after which a part that no try goes on with is cleared away
 _HOLE = 1 << 12  # zeros are left out where a file system can: in pieces of its usual block
 
 
@@ -98,6 +100,28 @@ def _opened(to: Path) -> tuple[Path, int]:
             return path, file
         os.close(file)
     raise AssertionError("a name that nobody else can have")
+
+
+def clear_away(folder: Path) -> None:
+    """Remove the parts in a folder that programs that were killed have left, and no later try would find.
+
+    Those are of fetches that ran beside another one of the same file. Nobody's that lives is touched: a lock
+    says so, and where a disk has none, the day that a part must be old.
+    """
+    for path in folder.glob(f"{PART}*-*"):
+        with contextlib.suppress(OSError):
+            found = os.lstat(path)  # not its mtime, which is the original's just before it is placed
+            if stat.S_ISREG(found.st_mode) and time.time() - found.st_ctime > _OLD:
+                _remove_unless_locked(path)
+
+
+def _remove_unless_locked(path: Path) -> None:
+    file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if _locked(file, path):
+            path.unlink()
+    finally:
+        os.close(file)
 
 
 def part_of(to: Path) -> Path:

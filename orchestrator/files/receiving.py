@@ -13,7 +13,7 @@ from typing import IO
 
 from orchestrator.errors import HostError, OrchError
 from orchestrator.files.listing import Item
-from orchestrator.files.part import PART, Part
+from orchestrator.files.part import PART, Part, clear_away
 
 _CHUNK = 1 << 18
 
@@ -114,6 +114,7 @@ class Receiving:
         real = Path(os.path.realpath(to.parent))
         if not self._holds(real):
             raise OrchError(f"{to} would land in {real}, outside of {self.root}")
+        clear_away(real)
         self._made.add(to.parent)
 
     def _twin(self, to: Path) -> str | None:

@@ -20,7 +20,7 @@ FETCHED = ".orch-fetched"
 """Lies in a folder that a fetch made: what is in it came from a host, and is not sent back as code."""
 
 _NEVER = re.compile(
-    r"(\.git|\.DS_Store|__pycache__|node_modules|hosts\.ini|\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.orch-part-\w+)\Z",
+    r"(\.git|\.DS_Store|__pycache__|node_modules|hosts\.ini|\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.orch-part-[\w-]+)\Z",
     re.DOTALL,
 )
 _KEY_HEAD = re.compile(rb"\s*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|PuTTY-User-Key-File-)")

@@ -76,6 +76,8 @@ def test_secrets_and_what_any_machine_makes_are_never_sent(top: Path, cache: Pat
             "id_ed25519": "anything",
             "id_rsa.pub": "ssh-rsa AAAA",
             "deploy.pem": OPENSSH,
+            ".orch-part-353a2be5772ee317": "begun",
+            ".orch-part-353a2be5772ee317-067c68c9256ea5f7": "begun beside it",
             "cert.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n",
             ".orchignore": "!.env\n!deploy.pem\n",
         },

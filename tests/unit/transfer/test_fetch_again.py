@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import LostConnection, OrchError
-from orchestrator.files import fetching
+from orchestrator.files import fetching, part
 from orchestrator.files.bringing import fetch
 from orchestrator.files.fetching import named, plan
 from orchestrator.files.part import Part
@@ -176,6 +179,44 @@ def test_two_fetches_of_one_file_at_once_don_t_meet(machine: Here, model: Path, 
         assert bring(machine, model.parent, here / "d") == []
         assert (here / "d" / "model.h5").read_bytes() == model.read_bytes()
     assert (here / "d" / "model.h5").read_bytes() == model.read_bytes()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from orchestrator.files.part import Part
+part = Part(Path(sys.argv[1]))
+part.write(b"x" * 5000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def parts(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.glob(".orch-part-*"))
+
+
+def test_what_one_of_two_fetches_left_when_it_was_killed_is_cleared_away(
+    machine: Here, model: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = here / "d" / "model.h5"
+    cut_once(machine, model, here / "d")
+    with Part(to):
+        words = [sys.executable, "-c", KILLED, str(to)]
+        killed = subprocess.run(words, check=False, cwd=Path(__file__).parents[3])
+        assert killed.returncode == -signal.SIGKILL
+        (left,) = set(parts(here / "d")) - {part.part_of(to).name}
+        with Part(to) as alive:
+            alive.write(b"y")
+            assert bring(machine, model.parent, here / "d") == []
+            assert {left, alive.path.name} < set(parts(here / "d")), "younger than a day"
+            monkeypatch.setattr(part, "_OLD", -1.0)
+            part.clear_away(here / "d")
+            assert parts(here / "d") == sorted([part.part_of(to).name, alive.path.name])
+            alive.drop()
+    to.unlink()
+    (here / "d" / left).write_bytes(b"x")
+    assert bring(machine, model.parent, here / "d") == []
+    assert tree(here / "d") == {"model.h5": model.read_bytes()}
 
 
 def test_a_sparse_file_stays_one(machine: Here, there: Path, here: Path) -> None:
