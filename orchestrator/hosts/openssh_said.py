@@ -142,6 +142,10 @@ def is_login(said: Said) -> bool:
     )
 
 
+_SSHS_OWN = ("kex_exchange", "ssh_exchange", "banner exchange", "Connection closed")
+"""How lines of ssh itself about a ProxyCommand that has ended begin: which one comes hangs on the moment."""
+
+
 def explain(said: Said, host: str, route: Route, limit: Limit, *, proxied: bool) -> OrchError:
     """Return the error for a connection that did not come about, where it is no matter of keys."""
     if limit.over:
@@ -157,9 +161,7 @@ def explain(said: Said, host: str, route: Route, limit: Limit, *, proxied: bool)
             hint="See KexAlgorithms, HostKeyAlgorithms, Ciphers and MACs in ssh_config(5)",
         )
     if not said.greeted and proxied:
-        words = [
-            x for x in said.plain if not x.startswith(("kex_exchange", "ssh_exchange", "Connection closed"))
-        ]
+        words = [x for x in said.plain if not x.startswith(_SSHS_OWN)]
         return Unreachable(f"its ProxyCommand ended: {words[-1] if words else 'it said nothing'}", where=host)
     if refused := said.after(f"port {route.port}: "):
         bound = next((x for x in said.plain if x.startswith("bind ")), None)

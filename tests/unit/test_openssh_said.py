@@ -53,6 +53,19 @@ def test_a_connection_that_does_not_come_about(log: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "end",
+    [
+        "kex_exchange_identification: Connection closed by remote host",
+        "banner exchange: Connection to UNKNOWN port 65535: Broken pipe",
+    ],
+)
+def test_what_a_proxy_command_said_and_not_what_ssh_says_of_its_end(end: str) -> None:
+    log = f"sh: 1: exec: no-such-program: not found\n{end}\r\nConnection closed by UNKNOWN port 65535\r\n"
+    told = str(explain(Said(log), "gpu01", ROUTE, Limit(10), proxied=True))
+    assert told == "gpu01: its ProxyCommand ended: sh: 1: exec: no-such-program: not found"
+
+
+@pytest.mark.parametrize(
     ("log", "proxied", "said"),
     [
         ("", False, "connection timed out after 0 s"),
