@@ -136,10 +136,14 @@ def is_host_key(said: Said) -> bool:
 
 
 def is_login(said: Said) -> bool:
-    """Whether the host was the right one, and refused the login."""
-    return said.has(
-        "Authentications that can continue", "Permission denied (", "Too many authentication failures"
-    )
+    """Whether the host was the right one, and refused the login: not where the line went before it said no.
+
+    What can continue is told before any key is shown, too; and a host may hang up after several keys.
+    """
+    if said.has("Permission denied (", "Too many authentication failures"):
+        return True
+    went = said.has("Connection closed by ", "Connection reset by ") and len(said.offered) < 2
+    return said.has("Authentications that can continue") and not went
 
 
 _SSHS_OWN = ("kex_exchange", "ssh_exchange", "banner exchange", "Connection closed")

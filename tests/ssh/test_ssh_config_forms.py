@@ -5,15 +5,13 @@ from __future__ import annotations
 import getpass
 import socket
 import subprocess
-import threading
 from pathlib import Path
 
-import paramiko
 import pytest
 
 from orchestrator.errors import Unreachable
-from orchestrator.hosts.command import Script
 from orchestrator.hosts.connect import connect
+from orchestrator.hosts.ssh import SshMachine
 from orchestrator.inventory import Host, Settings
 from tests.ssh.oracle import both_arrive, both_refuse, configure, judged_before, orch_says, ssh_arrives
 from tests.ssh.peers import listening
@@ -160,9 +158,8 @@ def test_algorithms_of_ssh_config(sshd: Server, line: str) -> None:
 def test_a_cipher_of_one_pass_unless_ssh_config_prefers_another(sshd: Server, line: str, cipher: str) -> None:
     configure(sshd, line)
     with connect(Host("gpu01", "gpu")) as machine:
-        machine.run(Script("x", "true"))
-        (transport,) = (t for t in threading.enumerate() if isinstance(t, paramiko.Transport))
-    assert transport.remote_cipher == cipher
+        assert isinstance(machine, SshMachine)
+        assert machine._transport.remote_cipher == cipher
 
 
 @pytest.mark.transport("fabric", reason="it says what Fabric can't do")
