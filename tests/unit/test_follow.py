@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -60,6 +61,16 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
     made = Worker(tmp_path / "it's a run" / "gpu01")
     yield made
     made.held.close()
+    until(lambda: not readers(made.log), "the end of all that read the log")
+
+
+def readers(log: Path) -> list[str]:
+    """The processes that have a log on their command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found += [process.name] * (os.fsencode(log) in (process / "cmdline").read_bytes().split(b"\0"))
+    return found
 
 
 def never() -> Here:
@@ -185,6 +196,13 @@ def test_the_last_lines(machine: Here, worker: Worker) -> None:
         pieces = list(follow(machine, worker, start=Start(lines), live=False).pieces())
         assert b"".join(p.data for p in pieces) == wanted
         assert pieces[0].offset == len(b"one\ntwo\nthree\nfour") - len(wanted)
+
+
+def test_who_leaves_as_soon_as_it_begins_leaves_nothing(machine: Here, worker: Worker) -> None:
+    """The reader may only just have been forked: it is looked for at the end of each test."""
+    worker.write(b"x")
+    for _ in range(40):
+        assert collected(follow(machine, worker, start=Start(0), live=False)) == b""
 
 
 def test_a_log_as_it_is_now(machine: Here, worker: Worker) -> None:
