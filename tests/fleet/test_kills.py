@@ -22,6 +22,7 @@ from .small import IMAGE, built
 from .test_files import sessions
 
 PLACE = "/home/ana/.orch/ana/mnist"
+WHOLE = r"[0-9a-f]{64}|\d{8}-\d{4}-\w+-\w{4}|latest|\w+:|\.files"  # what may stand in bundles/ and runs/
 STEP = re.compile(r"[<>] gpu01: ")  # a command is sent to the host, or has ended there
 
 
@@ -99,9 +100,12 @@ def test_train(deployed: Orch, gpu01: Host, chance: random.Random) -> None:
     names = {str(row["name"]) for row in rows()}
     assert {"whole", "after", *(f"n{step}" for step in range(1, last + 1))} <= names
     assert len(names) == len(rows())
-    left = gpu01.run(f"cd {PLACE} && ls -A bundles runs").stdout.split()
-    odd = [n for n in left if not re.fullmatch(r"[0-9a-f]{64}|\d{8}-\d{4}-\w+-\w{4}|latest|\w+:|\.files", n)]
-    assert odd == []
+
+    def left() -> list[str]:
+        names = gpu01.run(f"cd {PLACE} && ls -A bundles runs").stdout.split()
+        return [n for n in names if not re.fullmatch(WHOLE, n)]
+
+    until(lambda: not left(), "that no part is left")
     log = gpu01.run(f"cat {PLACE}/audit.log").stdout
     assert sorted(re.findall(r" train (\S+)", log)) == sorted(str(row["run"]) for row in rows())
 

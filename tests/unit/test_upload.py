@@ -100,6 +100,25 @@ def test_a_line_that_is_cut_leaves_nothing_that_looks_whole(
         assert listed(machine) == []
 
 
+def test_who_goes_before_the_answer_leaves_nothing(
+    machine: Here, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int | None] = []
+
+    def killed(self: HereStream, data: bytes) -> None:
+        self.stdout.close()  # what the host says next has nowhere to go: SIGPIPE
+        self.stdin.write(data)
+        self.stdin.close()
+        ended.append(self.status())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HereStream, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        upload(machine, PLACE, bundle)
+    assert ended[0] != 0
+    assert listed(machine) == []
+
+
 def test_a_file_that_changed_leaves_nothing(machine: Here, bundle: Bundle) -> None:
     (bundle.top / "src/train.py").write_text("print(2)\n")
     with pytest.raises(Changed, match=r"src/train\.py"):
