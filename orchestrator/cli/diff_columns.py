@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from orchestrator.cli.diff import Compared
     from orchestrator.run.diff import Difference
 
+LONGEST = 48
+"""Columns of a cause, of which there are two in a row; the whole of it is in `orch why`."""
+
 _KINDS = ("code", "packages", "image", "folder", "GPUs", "settings", "env names", "command")
 
 
@@ -35,13 +38,14 @@ _ABOUT = ("", "state", "cause", "where", "commit", "progress")
 
 
 def _about(side: Compared) -> Sequence[str]:
+    from orchestrator.cli.table import cut
     from orchestrator.run.status import judge
 
     record, status = side.worker.record, judge(side.worker.record)
     took = f" after {duration(status.ended - status.started)}" if status.started and status.ended else ""
     git = record.spec.git
     commit = f"{str(git.get('commit', ''))[:8]}{', changed since' * bool(git.get('dirty'))}"
-    cause = f"{status.cause}{' (inferred)' * status.inferred}"
+    cause = f"{cut(status.cause, LONGEST)}{' (inferred)' * status.inferred}"
     return (record.spec.run, f"{status.state}{took}", cause, side.worker.host.name, commit, _progress(side))
 
 

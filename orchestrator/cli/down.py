@@ -63,7 +63,10 @@ def command(
         if not result.error:
             click.echo(f"{result.host.name}   down; runs and data are in {todo[result.host.name].place.path}")
     emptied = [r.host.name for r in done if not r.error and todo[r.host.name].containers]
-    if emptied:
-        app.say(f"next:   orch image prune {','.join(emptied)}      (the image stays on its disk until then)")
     status = app.close([*(o for o in outcomes if o.host.name not in todo), *done])
-    return status or (purge_hosts(app, chosen, downs, yes) if purge else OK)
+    try:
+        return status or (purge_hosts(app, chosen, downs, yes) if purge else OK)
+    finally:  # also where a purge is refused, or not wanted after all
+        if emptied:
+            names = ",".join(emptied)
+            app.say(f"next:   orch image prune {names}      (the image stays on its disk until then)")

@@ -63,10 +63,11 @@ def command(
       orch fetch nightly --dry-run
     """
     from orchestrator.cli.places import inside_work
-    from orchestrator.cli.runs import find_run
+    from orchestrator.cli.runs import find_run, say_went_on
 
     path = inside_work(path)
     found = find_run(app, word, hosts)
+    say_went_on(app, found, "fetch")
     target = app.cwd / (to or found.id)
     several = len(found.workers) > 1
     folders = {w.host.name: target / w.record.host if several else target for w in found.workers}

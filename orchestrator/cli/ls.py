@@ -32,9 +32,10 @@ def command(
       orch ls nightly
       orch ls nightly checkpoints
     """
-    from orchestrator.cli.runs import find_run
+    from orchestrator.cli.runs import find_run, say_went_on
 
     found = find_run(app, word, hosts)
+    say_went_on(app, found, "ls")
     roots = {w.host.name: posixpath.join(w.record.directory, "work", path) for w in found.workers}
     outcomes = app.each([w.host for w in found.workers], lambda m: _items(m, roots[m.host.name]))
     rows = [_row(o.host.name, item) for o in outcomes for item in o.value or ()]

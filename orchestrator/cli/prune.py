@@ -57,7 +57,7 @@ def _survey(machine: Machine, app: App, seconds: float) -> tuple[str, list[Found
     identity = identity_of(machine.host, app.cwd)
     records = read_records(machine, person=identity.person.slug)
     runs = old(records, identity.project.name, seconds)
-    places = {r.place for r in records if r.spec.run in runs}
+    places = {r.place for r in records if r.spec.project == identity.project.name}
     place = places.pop() if len(places) == 1 else ""
     return place, survey(machine, place, runs) if place else []
 
@@ -69,24 +69,39 @@ def _told(
     listed: Callable[[str], object] | None = None,
 ) -> int:
     """Tell what can go, line by line by `listed`; without it, what went."""
-    done = listed is None
-    from orchestrator.units import how_many, size
+    from orchestrator.units import size
 
+    done = listed is None
     rows = [_row(o.host.name, f, done) for o in outcomes for f in (o.value[1] if o.value else ())]
+    spared = {f.name for o in outcomes for f in (o.value[1] if o.value else ()) if f.spared}
+    failed = done and any(row["kept"] for row in rows if row["name"] not in spared)
     if as_json:
         print_json("prune", rows, ((o.host.name, o.error) for o in outcomes))
-        return app.close(outcomes) or (FAILED if done and any(r["kept"] for r in rows) else OK)
+        return app.close(outcomes) or (FAILED if failed else OK)
     for row in rows:
+        if row["name"] in spared:
+            continue
         if row["kept"]:
             app.say(f"{row['host']}   kept    {row['name']}: {row['kept']}")
         elif listed:
             listed(f"{row['host']}   {row['kind']:6}  {row['name']}   {size(row['size'])}")
+    app.say(f"{'deleted' if done else 'can go'}: {_sum(rows)}{_spared(len(spared))}")
+    return app.close(outcomes) or (FAILED if failed else OK)
+
+
+def _sum(rows: Sequence[dict[str, Any]]) -> str:
+    """Return `1 run, 2 bundles, 41 kB` of what goes."""
+    from orchestrator.units import how_many, size
+
     gone = [row for row in rows if not row["kept"]]
-    total = size(sum(row["size"] for row in gone))
-    runs = how_many(sum(row["kind"] == "run" for row in gone), "run")
-    bundles = how_many(sum(row["kind"] == "bundle" for row in gone), "bundle")
-    app.say(f"{'deleted' if done else 'can go'}: {runs}, {bundles}, {total}")
-    return app.close(outcomes) or (FAILED if done and len(gone) < len(rows) else OK)
+    runs, bundles = (sum(row["kind"] == kind for row in gone) for kind in ("run", "bundle"))
+    return f"{how_many(runs, 'run')}, {how_many(bundles, 'bundle')}, {size(sum(row['size'] for row in gone))}"
+
+
+def _spared(count: int) -> str:
+    from orchestrator.units import how_many
+
+    return f"   ({how_many(count, 'bundle')} that came within the hour: another time)" if count else ""
 
 
 def _row(host: str, found: Found, done: bool) -> dict[str, Any]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 A_DAY = 24 * 60
 """Minutes for which a run that has ended is listed without -a."""
 
+LONGEST = 100
+"""Columns of a cause; the whole of it is in `orch why`."""
+
 TAIL = 3000
 """Bytes of each log's end that are looked at for progress."""
 
@@ -188,15 +191,14 @@ def _progress(record: Record) -> str:
 
 
 def _print(rows: Sequence[dict[str, Any]]) -> None:
-    from orchestrator.cli.table import columns
+    from orchestrator.cli.table import columns, cut
     from orchestrator.units import duration
 
     table = []
     for r in rows:
         age = "-" if r["age_seconds"] is None else duration(r["age_seconds"])
-        words = "; ".join(
-            w for w in (r["cause"] + (" (inferred)" if r["inferred"] else ""), r["progress"]) if w
-        )
+        cause = cut(r["cause"], LONGEST) + (" (inferred)" if r["inferred"] else "")
+        words = "; ".join(w for w in (cause, r["progress"]) if w)
         table.append((r["run"], r["state"], r["host"], r["person"], age, words))
     for line in columns(("RUN", "STATE", "WHERE", "WHO", "SINCE", "PROGRESS"), table):
         click.echo(line)

@@ -140,6 +140,13 @@ def _remembered(app: App, wanted: Wanted) -> tuple[tuple[Host, ...], Wanted]:
     return (), wanted
 
 
+def say_went_on(app: App, found: FoundRun, verb: str) -> None:
+    """Say which run took the work of this one over, where one did: what `verb` shows may be there now."""
+    for worker in found.workers:
+        if by := worker.record.continued_by:
+            app.say(f"{worker.host.name}   its work went on in {by}: orch {verb} {by}")
+
+
 def rerun_elsewhere(app: App, word: str | None, host: str | None) -> str:
     """Return the command that runs it again on another host than `host`; empty where there is no other."""
     others = [h.name for h in app.inventory.hosts if h.name != host]

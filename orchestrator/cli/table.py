@@ -39,9 +39,9 @@ def fit(lines: Iterable[str]) -> list[str]:
     return [cut(line) for line in lines] if sys.stdout.isatty() else list(lines)
 
 
-def cut(line: str) -> str:
-    """Return a line that fits the terminal's width."""
-    room = shutil.get_terminal_size().columns
+def cut(line: str, room: int | None = None) -> str:
+    """Return a line that fits into so many columns; without a number, into the terminal's."""
+    room = room or shutil.get_terminal_size().columns
     if width(line) <= room:
         return line
     while line and width(line) >= room:

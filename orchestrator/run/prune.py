@@ -19,6 +19,8 @@ DEADLINE = 900.0
 SPARED = 60
 """Minutes for which a bundle stays that no run needs: one may be about to begin."""
 
+YOUNG = "it came within the hour, and a run may be about to begin"
+
 
 @dataclass(frozen=True)
 class Found:
@@ -26,8 +28,9 @@ class Found:
 
     kind: str
     name: str
-    size: int | None  # bytes on the disk; None for what stays
+    size: int | None  # bytes on the disk; None for what can't go
     kept: str = ""
+    spared: bool = False  # it stays as it should, and goes another time
 
 
 def old(records: Sequence[Record], project: str, seconds: float) -> list[str]:
@@ -76,4 +79,7 @@ def _ask(machine: Machine, place: str, runs: Sequence[str], token: str) -> list[
 def _found(word: str, name: str, rest: str) -> Found:
     if word == "kept":
         return Found("run", name, None, rest)
-    return Found(word, name, int(rest) * 1024 if rest.isdigit() else 0)
+    count = int(rest) * 1024 if rest.isdigit() else 0
+    if word == "spared":
+        return Found("bundle", name, count, YOUNG, spared=True)
+    return Found(word, name, count)

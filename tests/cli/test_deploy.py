@@ -206,6 +206,23 @@ def test_ssh_config_of_a_host_without_a_container(project: Path) -> None:
 VENV = f"{SYSTEM}\npython-found\t/usr/bin/python3.10\t/usr/bin/python3.10\t3.10.4\tyes"
 
 
+def test_a_deploy_that_leaves_what_is_locked_says_so(project: Path) -> None:
+    (project / "hosts.ini").write_text("gpu01\n[all:vars]\nperson=ana\nproject=mnist\nengine=venv\n")
+
+    def plan(**wanted: bool) -> str:
+        there = replace(CONTAINER, engine="venv", container=None, wanted=wanted).text()
+
+        def prepare(machine: FakeMachine) -> None:
+            place = f"place\t{PLACE}\nmachine\tgpu01\nenvironment\t{there}\n"
+            machine.answer_facts(system=VENV, gpu="", place=place, own="")
+
+        return call(project, "deploy", "--dry-run", prepare=prepare).out
+
+    said = "what is deployed keeps to image.lock, and this would not: see --locked"
+    assert said in plan(locked=True)
+    assert said not in plan()
+
+
 def test_a_venv_is_installed_proven_and_written_down(project: Path) -> None:
     (project / "hosts.ini").write_text("gpu01\n[all:vars]\nperson=ana\nproject=mnist\nengine=venv\n")
 

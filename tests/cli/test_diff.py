@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,19 @@ def test_verbose_shows_the_code_itself_from_hosts_and_from_what_is_kept(host: Ru
     again = host("diff", "-v", GOOD, OTHER)
     assert again.out == said.out
     assert not [s for m in again.machines.values() for s in m.ran if s.name == "list"]
+
+
+def test_a_long_cause_makes_no_wide_row(host: RunFolders) -> None:
+    with_a_failure(host)
+    path = host.root("gpu01") / "ana/mnist/runs" / BAD / "gpu01/state.json"
+    found = json.loads(path.read_text())
+    found["cause"] = {"kind": "exit", "code": 1, "exception": "ValueError: " + "shape (3, 4) " * 40}
+    path.write_text(json.dumps(found) + "\n")
+    assert max(map(len, host("diff", GOOD, BAD).out.splitlines())) < 100
+    (row,) = (line for line in host("ps", "-a").out.splitlines() if BAD in line)
+    assert row.endswith("shape (3,~")
+    assert len(row) < 180
+    assert "shape (3, 4) " * 20 in host("why", BAD).out.replace("\n", " ")
 
 
 def test_one_run_is_not_compared_with_itself(host: RunFolders) -> None:

@@ -33,6 +33,19 @@ def test_down_removes_the_container(project: Path) -> None:
     assert names(called.machines["gpu01"]) == ["docker+place", "docker+place", "down"]
 
 
+def test_a_down_with_a_purge_says_what_is_next_at_its_end(project: Path) -> None:
+    place = f"owner\t1001\nenvironment\t{CONTAINER.text()}"
+
+    def prepare(machine: FakeMachine) -> None:
+        answers(f"{DOCKER}\n{deployed()}", place)(machine)
+        machine.answer("purge", out="runs 4\nwhole 4\ngone /home/ana/.orch/ana/audit.log\n")
+
+    called = call(project, "down", "--purge", "--yes", "gpu01", prepare=prepare)
+    assert called.status == 0, called.err
+    assert called.out.splitlines()[-1].startswith("gpu01   purged")
+    assert called.err.index("gpu01   delete ") < called.err.index("next:   orch image prune gpu01")
+
+
 def test_down_refuses_while_a_run_lives(project: Path) -> None:
     place = "owner\t1001\nlive\t20261130-0214-nightly-7f3a\t" + json.dumps({"container": "c0ffee"})
     called = call(project, "down", "--yes", "gpu01", prepare=answers(f"{DOCKER}\n{deployed()}", place))

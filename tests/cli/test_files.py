@@ -80,6 +80,16 @@ def test_ls_shows_sizes_and_times(lab: Lab) -> None:
     assert rows == [{"host": "gpu01", "name": "1.h5", "kind": "file", "size": 16, "mtime": 1_700_000_000}]
 
 
+def test_work_that_another_run_took_over_is_looked_for_there(lab: Lab) -> None:
+    put(lab.work().parents[1] / "continued_by", "20261130-0514-nightly-0001\ngpu01\n")
+    shutil.rmtree(lab.work())
+    for verb in ("ls", "fetch"):
+        status, out, err = lab(verb, "nightly")
+        assert (status, out) == (1, "")
+        there = "20261130-0514-nightly-0001"
+        assert err.splitlines()[0] == f"gpu01   its work went on in {there}: orch {verb} {there}"
+
+
 def test_ls_of_what_is_not_there(lab: Lab) -> None:
     status, out, err = lab("ls", "nightly", "nothing")
     assert (status, out) == (1, "")

@@ -41,8 +41,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     cwd = tmp_path / "project"
     cwd.mkdir()
     lines = ["gpu01", "[all:vars]", "ansible_connection=local", "person=ana", "project=mnist", "engine=venv"]
-    (cwd / "hosts.ini").write_text("\n".join([*lines, f"root={tmp_path}/root"]) + "\n")
-    made = Lab(cwd, tmp_path / "root")
+    (cwd / "hosts.ini").write_text("\n".join([*lines, f"root={tmp_path}/a root"]) + "\n")
+    made = Lab(cwd, tmp_path / "a root")
     launched(made, OLD, "aaaa", time.time() - 40 * 86400)
     launched(made, NEW, "bbbb", time.time() - 86400)
     launched(made, MINE, "cccc", time.time() - 40 * 86400, "other")
@@ -112,9 +112,24 @@ def _machine(lab: Lab):  # type: ignore[no-untyped-def]
 
 def test_code_that_has_just_come_stays(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prune, "SPARED", 60)
-    lab("ps", "--prune", "30d", "--yes")
+    spared = "   (1 bundle that came within the hour: another time)"
+    status, out, err = lab("ps", "--prune", "30d", "--dry-run")
+    assert (status, len(out.splitlines())) == (0, 1)
+    assert err.startswith("can go: 1 run, 0 bundles, ")
+    assert err.endswith(f"{spared}\n")
+    status, out, err = lab("ps", "--prune", "30d", "--yes", "--json")
+    rows = {r["name"]: r for r in json.loads(out)["rows"]}
+    assert (status, rows["aaaa"]["deleted"]) == (0, False)
+    assert rows["aaaa"]["kept"] == "it came within the hour, and a run may be about to begin"
+    assert err.splitlines()[-1].endswith(spared)
     assert "aaaa" in left(lab)
     assert OLD not in left(lab)
+
+
+def test_code_of_runs_that_were_removed_by_hand_goes_too(lab: Lab) -> None:
+    shutil.rmtree(lab.root / "ana/mnist/runs" / OLD)
+    assert lab("ps", "--prune", "30d", "--yes")[0] == 0
+    assert left(lab) == sorted([NEW, MINE, "bbbb", "cccc", "latest"])
 
 
 def test_links_are_not_followed(lab: Lab, tmp_path: Path) -> None:

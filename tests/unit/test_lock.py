@@ -166,3 +166,4 @@ def test_a_venv_is_locked_by_its_packages_without_what_python_brings() -> None:
         lock.check(("demo==2.0",))
     exact = replace(venv(), locked=section.packages)
     assert exact.installation != venv().installation
+    assert exact.told["locked"]

@@ -45,6 +45,12 @@ class VenvDeploy(DirectDeploy):
             count = how_many(len(self.lock.locked.packages), "package")
             yield plan_line("note", "", f"{count} as {self.lock.path.name} has them")
 
+    def _notes(self) -> Iterator[str]:
+        yield from super()._notes()
+        recorded = self.known.recorded
+        if recorded and recorded.wanted.get("locked") and not self.lock:
+            yield "what is deployed keeps to image.lock, and this would not: see --locked"
+
     _unused = ("volumes", "startup", "apt_packages", "image")
 
     def _installing(self) -> Mapping[str, Any]:

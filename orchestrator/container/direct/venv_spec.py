@@ -103,7 +103,9 @@ class VenvSpec:
     @property
     def told(self) -> dict[str, Any]:
         """What a change of is told in the plan; the other fields follow from these."""
+        kept_to = {"locked": True} if self.locked else {}
         return {
+            **kept_to,
             "python": f"{dotted(self.version)} {self.python or 'by uv'}",
             "platform": self.platform,
             "tensorflow": self.tensorflow[0] + (" with CUDA" if self.cuda else ""),
