@@ -31,8 +31,8 @@ from fanout import PORT, fleet
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host
-from orchestrator.run.bundle import Bundle, collect
-from orchestrator.run.upload import upload
+from orchestrator.run.code.bundle import Bundle, collect
+from orchestrator.run.code.upload import upload
 
 HOST = "127.0.1.1"
 RUNS = 5

@@ -11,14 +11,14 @@ from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.inventory import Host
-    from orchestrator.run.bundle import Bundle
+    from orchestrator.run.code.bundle import Bundle
 
 
 def collected(app: App, host: Host, argv: tuple[str, ...], max_size: str) -> tuple[Bundle, tuple[str, ...]]:
     """Collect the code to send: the project, or the bundled trainer where no command is given."""
     from orchestrator.container.identity import identity_of
-    from orchestrator.run.bundle import collect
-    from orchestrator.run.code import unsent
+    from orchestrator.run.code.bundle import collect
+    from orchestrator.run.code.commit import unsent
     from orchestrator.run.order import TRAINER, trainer_bundle
     from orchestrator.units import bytes_of
 

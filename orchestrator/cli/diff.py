@@ -15,8 +15,8 @@ from orchestrator.errors import OK, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.cli.runs import Worker
-    from orchestrator.run.bundle import Bundle
-    from orchestrator.run.diff import Files
+    from orchestrator.run.code.bundle import Bundle
+    from orchestrator.run.explain.diff import Files
 
 TAIL = 4000
 """Bytes of a log's end that are looked at for progress."""
@@ -62,7 +62,7 @@ def command(
 
 def _sides(app: App, first: str, second: str, hosts: tuple[str, ...]) -> tuple[Compared, Compared]:
     from orchestrator.cli.runs import find_run
-    from orchestrator.run.files_of import files_of
+    from orchestrator.run.explain.files_of import files_of
 
     found = [find_run(app, word, hosts, tail=TAIL) for word in (first, second)]
     if found[0].id == found[1].id:
@@ -90,7 +90,7 @@ def _with_ends(app: App, worker: Worker) -> Worker:
 
 
 def _show_code(app: App, before: Worker, after: Worker) -> None:
-    from orchestrator.run.texts import code_diff
+    from orchestrator.run.explain.text_diff import code_diff
 
     click.echo()
     for line in code_diff(_bundle(app, before), _bundle(app, after)):
@@ -100,8 +100,8 @@ def _show_code(app: App, before: Worker, after: Worker) -> None:
 def _bundle(app: App, worker: Worker) -> Bundle:
     """Return a run's code, from what is kept here, else brought from its host. Raises HostError."""
     from orchestrator.cli.waiting import WAITING
-    from orchestrator.run.bundles_kept import kept
-    from orchestrator.run.download import fetch_bundle
+    from orchestrator.run.code.download import fetch_bundle
+    from orchestrator.run.code.kept import kept
 
     record = worker.record
     with WAITING.on([worker.host.name]):

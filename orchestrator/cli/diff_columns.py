@@ -11,7 +11,7 @@ from orchestrator.units import duration
 
 if TYPE_CHECKING:
     from orchestrator.cli.diff import Compared
-    from orchestrator.run.diff import Difference
+    from orchestrator.run.explain.diff import Difference
 
 LONGEST = 48
 """Columns of a cause, of which there are two in a row; the whole of it is in `orch why`."""
@@ -77,7 +77,7 @@ def metrics(line: str) -> dict[str, float]:
 
 
 def _difference(before: Compared, after: Compared) -> Difference:
-    from orchestrator.run.diff import difference, side
+    from orchestrator.run.explain.diff import difference, side
 
     return difference(*(side(s.worker.record, s.files) for s in (before, after)))
 

@@ -10,7 +10,7 @@ from orchestrator.cli.places import shown
 from orchestrator.units import how_many
 
 if TYPE_CHECKING:
-    from orchestrator.run.diff import Changes, Difference
+    from orchestrator.run.explain.diff import Changes, Difference
 
 MANY = 8
 """Names that are listed in one line; of more, how many there are."""

@@ -16,7 +16,7 @@ from orchestrator.errors import HostError, OrchError, Unreachable, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.inventory import Host
-    from orchestrator.run.bundle import Bundle
+    from orchestrator.run.code.bundle import Bundle
     from orchestrator.run.spec import RunSpec
 
 ARGV = "orch.argv"
@@ -68,8 +68,8 @@ class Earlier:
 
     def _bring(self, app: App) -> Bundle:
         from orchestrator.inventory.find import cache_folder
-        from orchestrator.run.bundles_kept import kept
-        from orchestrator.run.download import fetch_bundle
+        from orchestrator.run.code.download import fetch_bundle
+        from orchestrator.run.code.kept import kept
 
         cache, digest = cache_folder(app.environ), self.spec.bundle
         if here := kept(digest, cache):

@@ -99,7 +99,7 @@ class How:
     def mark(self) -> None:
         """Make the folder, as one that is no code: before anything is in it, since a fetch may be cut off."""
         from orchestrator.files.receiving import writing
-        from orchestrator.run.ignore import FETCHED
+        from orchestrator.run.code.ignore import FETCHED
 
         made, hide = not self.target.exists(), self.target / ".gitignore"
         with writing(self.target):

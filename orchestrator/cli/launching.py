@@ -16,7 +16,7 @@ from orchestrator.errors import Interrupted, OrchError
 if TYPE_CHECKING:
     from orchestrator.hosts.base import Machine
     from orchestrator.inventory import Host
-    from orchestrator.run.bundle import Bundle
+    from orchestrator.run.code.bundle import Bundle
     from orchestrator.run.launch import Launched, Order
 
 EARLY = 5
@@ -130,7 +130,7 @@ def tell(
 ) -> int:
     """Tell of a run that was launched, and show what is to be seen; returns the exit code."""
     from orchestrator.inventory.find import cache_folder
-    from orchestrator.run import bundles_kept
+    from orchestrator.run.code import kept
 
     _tell(app, order, code, launched, new, manner)
     if not manner.quiet:
@@ -139,7 +139,7 @@ def tell(
         _tell_changes(app, host, launched)
         _tell_next(app, order, launched, manner)
     if code.bundle:  # only now: it may take a moment, and nobody waits for it
-        bundles_kept.keep(code.bundle, cache_folder(app.environ))
+        kept.keep(code.bundle, cache_folder(app.environ))
     return _see(app, host, order, launched, manner)
 
 
@@ -181,7 +181,7 @@ def _offer_deploy(app: App, host: Host) -> bool:
 
 def _upload(app: App, host: Host, order: Order, bundle: Bundle) -> None:
     from orchestrator.cli.progress import bytes_sent
-    from orchestrator.run.upload import upload
+    from orchestrator.run.code.upload import upload
 
     with bytes_sent(f"{host.name}: sending code", bundle.size) as sent:
         upload(app.machine(host), order.place, bundle, told=sent)

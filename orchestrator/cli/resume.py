@@ -177,8 +177,8 @@ def _elsewhere(
 ) -> int:
     """Copy the work to another host, and go on there; where that fails the run is as it was."""
     from orchestrator.cli.progress import bytes_sent
+    from orchestrator.run.code.upload import upload
     from orchestrator.run.resume import claim, copy_work, give_back
-    from orchestrator.run.upload import upload
 
     source, target = app.machine(worker.host), app.machine(host)
     if found.spec.bundle != order.spec.bundle:  # it tells the run's files from its code

@@ -18,7 +18,7 @@ from orchestrator.errors import FAILED, OK, LostConnection, Unreachable
 if TYPE_CHECKING:
     from orchestrator.cli.runs import FoundRun
     from orchestrator.hosts.fleet import Outcome
-    from orchestrator.run.why import Changed, Worker
+    from orchestrator.run.explain.why import Changed, Worker
 
 
 @click.command("why")
@@ -51,11 +51,11 @@ def command(
       orch why nightly -n 40
       orch why nightly --bundle why.tar.gz
     """
-    from orchestrator.run.why import in_order
+    from orchestrator.run.explain.why import in_order
 
     archive = app.cwd / Path(bundle).expanduser() if bundle else None
     if archive:
-        from orchestrator.run.why_archive import check_new
+        from orchestrator.run.explain.archive import check_new
 
         check_new(archive)
     found = _found(app, word, hosts)
@@ -101,7 +101,7 @@ def _found(app: App, word: str | None, hosts: tuple[str, ...]) -> FoundRun:
 
 
 def _looked(app: App, found: FoundRun) -> list[Outcome[Worker]]:
-    from orchestrator.run.why import look
+    from orchestrator.run.explain.why import look
 
     records = {w.host.name: w.record for w in found.workers}
     return app.each(
@@ -111,7 +111,7 @@ def _looked(app: App, found: FoundRun) -> list[Outcome[Worker]]:
 
 def _changed(app: App, found: FoundRun, worker: Worker) -> Changed | None:
     """Compare with the last good run, on the host of the worker that failed first."""
-    from orchestrator.run.why import changed
+    from orchestrator.run.explain.why import changed
 
     (host,) = (w.host for w in found.workers if w.host.name == worker.host)
     (outcome,) = app.each([host], lambda machine: changed(machine, worker))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def write_bundle(app: App, found: FoundRun, path: Path, row: Mapping[str, Any], screen: list[str]) -> None:
     """Write the archive and say so. A host that gives no files is told, and the rest is written."""
     from orchestrator.cli.app import tell
-    from orchestrator.run.why_archive import files_of_worker, versions, write
+    from orchestrator.run.explain.archive import files_of_worker, versions, write
     from orchestrator.units import size
 
     for worker in found.workers:

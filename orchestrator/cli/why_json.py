@@ -10,7 +10,7 @@ from orchestrator.cli.diff_text import difference_json
 from orchestrator.cli.why_text import dicts, log_lines, next_commands
 
 if TYPE_CHECKING:
-    from orchestrator.run.why import Changed, Worker
+    from orchestrator.run.explain.why import Changed, Worker
 
 _NUMBERS = (
     "memory_total",

@@ -13,8 +13,8 @@ from orchestrator.logs.view import last_lines
 from orchestrator.units import duration, ranges, size
 
 if TYPE_CHECKING:
+    from orchestrator.run.explain.why import Beside, Changed, Worker
     from orchestrator.run.spec import RunSpec
-    from orchestrator.run.why import Beside, Changed, Worker
 
 Rows = Iterator[tuple[str, Sequence[str]]]
 

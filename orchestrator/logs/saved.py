@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.errors import Busy, UsageError
 from orchestrator.logs.session import REMEMBERED, Piece, Position
-from orchestrator.run.ignore import FETCHED
+from orchestrator.run.code.ignore import FETCHED
 
 
 class Saved:

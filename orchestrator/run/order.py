@@ -24,7 +24,7 @@ from orchestrator.run.launch import Order
 from orchestrator.run.spec import RunSpec
 
 if TYPE_CHECKING:
-    from orchestrator.run.bundle import Bundle
+    from orchestrator.run.code.bundle import Bundle
 
 TRAINER = ("python3", "-m", "trainer")
 """The command of a run without a command: the trainer that ships with orch."""
@@ -94,14 +94,14 @@ def make_order(
 
 def git_of(top: Path, bundle: Bundle) -> tuple[dict[str, Any], str]:
     """Return what a spec says of the code's commit, and how the code differs from it (code.diff)."""
-    from orchestrator.run.code import commit_of
+    from orchestrator.run.code.commit import commit_of
 
     commit = commit_of(top)
     if not commit:
         return {}, ""
     diff = b""
     if commit.dirty:
-        from orchestrator.run.code_diff import diff_of
+        from orchestrator.run.code.commit_diff import diff_of
 
         diff = diff_of(bundle)
     digest = hashlib.sha256(diff).hexdigest() if diff else ""
@@ -165,7 +165,7 @@ def trainer_bundle() -> Bundle:
     """Return the bundled trainer as the code to send: one folder `trainer/`."""
     from importlib.resources import as_file, files
 
-    from orchestrator.run.bundle import collect
+    from orchestrator.run.code.bundle import collect
 
     folder = tempfile.mkdtemp(prefix="orch-trainer-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # the bundle is read when it is sent

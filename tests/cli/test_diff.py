@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.run.bundle import collect
+from orchestrator.run.code.bundle import collect
 from tests.cli.run_folders import RunFolders, state
 from tests.cli.test_why import BAD, GOOD, with_a_failure
 

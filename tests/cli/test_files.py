@@ -169,7 +169,7 @@ def test_a_run_that_wrote_nothing_says_so(lab: Lab) -> None:
 
 
 def test_a_fetched_run_is_no_code(lab: Lab) -> None:
-    from orchestrator.run.bundle import collect
+    from orchestrator.run.code.bundle import collect
 
     (lab.cwd / "train.py").touch()
     lab("fetch", "nightly")

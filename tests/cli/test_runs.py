@@ -16,8 +16,8 @@ from orchestrator.errors import Unreachable
 from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.inventory import load
-from orchestrator.run.bundle import collect
-from orchestrator.run.bundles_kept import kept
+from orchestrator.run.code.bundle import collect
+from orchestrator.run.code.kept import kept
 from orchestrator.run.spec import RunSpec
 from tests.cli.calling import Called, call
 from tests.unit.test_environment import CONTAINER

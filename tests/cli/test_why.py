@@ -329,15 +329,15 @@ def no_links(*_: object) -> None:
 
 def test_an_archive_that_comes_between_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from orchestrator.errors import UsageError
-    from orchestrator.run import why_archive
+    from orchestrator.run.explain import archive
 
     for linked in (True, False):
         if not linked:
-            monkeypatch.setattr(why_archive.os, "link", no_links)
-            why_archive.write(tmp_path / "plain.tar.gz", "f", {"a": b"1"})
+            monkeypatch.setattr(archive.os, "link", no_links)
+            archive.write(tmp_path / "plain.tar.gz", "f", {"a": b"1"})
             assert (tmp_path / "plain.tar.gz").exists()
         (tmp_path / "x.tar.gz").write_text("mine")
         with pytest.raises(UsageError, match="is there already"):
-            why_archive.write(tmp_path / "x.tar.gz", "f", {"a": b"1"})
+            archive.write(tmp_path / "x.tar.gz", "f", {"a": b"1"})
         assert (tmp_path / "x.tar.gz").read_text() == "mine"
         assert not list(tmp_path.glob(".orch-part-*"))

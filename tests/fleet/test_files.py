@@ -14,10 +14,10 @@ from orchestrator.hosts.base import Machine
 from orchestrator.hosts.connect import connect
 from orchestrator.inventory import Host as Known
 from orchestrator.inventory import load
-from orchestrator.run.bundle import collect
+from orchestrator.run.code.bundle import collect
+from orchestrator.run.code.upload import upload
+from orchestrator.run.code.walk import walk
 from orchestrator.run.spec import RunSpec
-from orchestrator.run.upload import upload
-from orchestrator.run.walk import walk
 from tests.until import until
 
 from .lab import Host

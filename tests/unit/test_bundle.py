@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import ConfigError, UsageError
-from orchestrator.run import digests
-from orchestrator.run.bundle import Bundle, Changed, collect
+from orchestrator.run.code import digests
+from orchestrator.run.code.bundle import Bundle, Changed, collect
 
 OPENSSH = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk=\n-----END OPENSSH PRIVATE KEY-----\n"
 
@@ -424,7 +424,7 @@ def test_ten_thousand_files_do_not_stand_in_memory(top: Path, cache: Path) -> No
 def test_collecting_needs_no_locale(top: Path, cache: Path) -> None:
     write_all(top, {"é": "1"})
     code = (
-        "import sys; from pathlib import Path; from orchestrator.run.bundle import collect;"
+        "import sys; from pathlib import Path; from orchestrator.run.code.bundle import collect;"
         "print(collect(Path(sys.argv[1]), cache=Path(sys.argv[2])).digest)"
     )
     said = {

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import HostError, LostConnection, OrchError
-from orchestrator.run import bundles_kept, packs
-from orchestrator.run.bundle import Bundle, collect
-from orchestrator.run.bundles_kept import keep, kept
-from orchestrator.run.download import fetch_bundle
-from orchestrator.run.upload import upload
+from orchestrator.run.code import kept as kept_module
+from orchestrator.run.code import packs
+from orchestrator.run.code.bundle import Bundle, collect
+from orchestrator.run.code.download import fetch_bundle
+from orchestrator.run.code.kept import keep, kept
+from orchestrator.run.code.upload import upload
 from tests.unit.here import Here, machine_of
 from tests.unit.test_bundle import write_all
 from tests.unit.test_upload import BUSYBOX_TOOLS
@@ -90,12 +91,12 @@ def test_an_edit_adds_what_was_edited_and_no_more(top: Path, cache: Path, bundle
 def test_keeping_again_writes_nothing(cache: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(bundle, cache)
     monkeypatch.setattr(packs, "Packing", None)
-    monkeypatch.setattr(bundles_kept, "Packing", None)
+    monkeypatch.setattr(kept_module, "Packing", None)
     keep(bundle, cache)
 
 
 def test_the_longest_unused_goes_first(top: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundles_kept, "MOST", 8_000_000)
+    monkeypatch.setattr(kept_module, "MOST", 8_000_000)
     digests = []
     for number in range(3):
         (top / "big").write_bytes(bytes([number]) * 3_000_000)
@@ -114,7 +115,7 @@ def test_the_longest_unused_goes_first(top: Path, cache: Path, monkeypatch: pyte
 def test_too_large_for_the_store_is_not_kept(
     cache: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles_kept, "MOST", 2_000_000)
+    monkeypatch.setattr(kept_module, "MOST", 2_000_000)
     keep(bundle, cache)
     assert kept(bundle.digest, cache) is None
 
@@ -122,7 +123,7 @@ def test_too_large_for_the_store_is_not_kept(
 def test_a_nearly_full_disk_is_left_alone(
     cache: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles_kept, "SPARED", 1 << 60)
+    monkeypatch.setattr(kept_module, "SPARED", 1 << 60)
     keep(bundle, cache)
     assert not (cache / "bundles").exists()
 
@@ -226,7 +227,7 @@ def test_one_that_is_cut_off_leaves_nothing(
 
             return render(name, **values).replace(real, text)
 
-        monkeypatch.setattr("orchestrator.run.download.render", cut_short)
+        monkeypatch.setattr("orchestrator.run.code.download.render", cut_short)
         with pytest.raises(LostConnection, match="the code did not come whole"):
             fetch_bundle(machine, PLACE, bundle.digest, cache=cache)
         assert list((cache / "bundles").iterdir()) == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.run.exception import LONGEST, last_exception
-from orchestrator.run.hints import KNOWN, hint
+from orchestrator.run.explain.exception import LONGEST, last_exception
+from orchestrator.run.explain.hints import KNOWN, hint
 
 LOGS = {
     "GPU memory": [

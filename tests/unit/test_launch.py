@@ -23,13 +23,13 @@ from orchestrator.facts.gpu import is_free
 from orchestrator.facts.question import ask
 from orchestrator.hosts.local import LocalMachine
 from orchestrator.inventory import Host, Settings
-from orchestrator.run.bundle import collect
+from orchestrator.run.code.bundle import collect
+from orchestrator.run.code.upload import upload
 from orchestrator.run.launch import Launched, NeedsBundle, Order, launch
 from orchestrator.run.record import RUNS, Record, query
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.status import judge
 from orchestrator.run.stop import stop
-from orchestrator.run.upload import upload
 from tests.unit.here import record, venv_in
 from tests.until import until
 

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.errors import ConfigError, UsageError
 from orchestrator.inventory import Host, Settings
-from orchestrator.run.bundle import collect
+from orchestrator.run.code.bundle import collect
 from orchestrator.run.launch import launch_line, script
 from orchestrator.run.order import (
     TRAINER,

@@ -9,10 +9,10 @@ import pytest
 
 from orchestrator.cli.diff_text import MANY, difference_json, difference_lines
 from orchestrator.files.listing import list_files
-from orchestrator.run.bundle import Bundle, collect
-from orchestrator.run.diff import Changes, Difference, Side, difference, listed, packages, sent
-from orchestrator.run.texts import LARGEST, code_diff
-from orchestrator.run.upload import upload
+from orchestrator.run.code.bundle import Bundle, collect
+from orchestrator.run.code.upload import upload
+from orchestrator.run.explain.diff import Changes, Difference, Side, difference, listed, packages, sent
+from orchestrator.run.explain.text_diff import LARGEST, code_diff
 from tests.unit.here import Here
 
 SIDE = Side(

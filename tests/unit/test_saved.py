@@ -11,7 +11,7 @@ import pytest
 from orchestrator.errors import Busy, UsageError
 from orchestrator.logs.follow import Following
 from orchestrator.logs.saved import Saved, held
-from orchestrator.run.ignore import FETCHED
+from orchestrator.run.code.ignore import FETCHED
 from tests.unit.here import Here
 from tests.unit.test_follow import Worker, never
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.run.exception import last_exception
+from orchestrator.run.explain.exception import last_exception
 
 FILE = Path(__file__).resolve().parents[2] / "templates" / "supervisor" / "traceback_end.py"
 spec = spec_from_file_location("traceback_end", FILE)

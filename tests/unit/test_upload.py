@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import HostError, LostConnection
-from orchestrator.run.bundle import Bundle, Changed, collect
-from orchestrator.run.upload import upload
+from orchestrator.run.code.bundle import Bundle, Changed, collect
+from orchestrator.run.code.upload import upload
 from tests.unit.here import Here, HereStream, machine_of
 
 BUSYBOX_TOOLS = [
@@ -187,7 +187,7 @@ def test_a_disk_too_small_is_said_before_anything_is_sent(
 def test_a_disk_that_fills_up_meanwhile_is_said_and_left_clean(
     machine: Here, bundle: Bundle, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.run.upload._space", lambda bundle: 1024)
+    monkeypatch.setattr("orchestrator.run.code.upload._space", lambda bundle: 1024)
     with pytest.raises(HostError, match="no space left on device: the code needs"):
         upload(machine, PLACE, bundle)
     assert listed(machine) == []

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from orchestrator.errors import HostError, LostConnection
-from orchestrator.run.bundle import Bundle, collect
-from orchestrator.run.upload import upload
+from orchestrator.run.code.bundle import Bundle, collect
+from orchestrator.run.code.upload import upload
 from tests.unit.here import Here, HereStream, machine_of
 from tests.unit.test_bundle import grow, trees, write_all
 from tests.unit.test_upload import BUSYBOX_TOOLS, PLACE, bundles, listed
@@ -261,7 +261,8 @@ def test_a_client_that_is_killed_leaves_nothing(tmp_path: Path, top: Path) -> No
     bundle = snapshot(top)
     code = (
         "import os, signal, sys; from pathlib import Path; from tests.unit.here import Here;"
-        "from orchestrator.run.bundle import Bundle, collect; from orchestrator.run.upload import upload;"
+        "from orchestrator.run.code.bundle import Bundle, collect;"
+        "from orchestrator.run.code.upload import upload\n"
         "real = Bundle.tar\n"
         "def cut(self, end, here):\n"
         "    for piece in real(self, end, here):\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.run.bundle import Bundle, Entry
-from orchestrator.run.code import Commit, commit_of, unsent
+from orchestrator.run.code.bundle import Bundle, Entry
+from orchestrator.run.code.commit import Commit, commit_of, unsent
 
 
 def git(top: Path, *words: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import OrchError
-from orchestrator.run.bundle import Bundle, Entry
+from orchestrator.run.code.bundle import Bundle, Entry
 
 _ABANDONED = 86_400.0
 """Seconds after which a pack without a manifest is what a killed orch left, and none that is being made."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from orchestrator.run.bundle import Bundle, Entry
+from orchestrator.run.code.bundle import Bundle, Entry
 
 LARGEST = 1_000_000
 """Bytes of a file above which it is only said to differ."""

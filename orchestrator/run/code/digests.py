@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.run.ignore import is_private_key
+from orchestrator.run.code.ignore import is_private_key
 
 PRIVATE_KEY = "private key"
 """What stands in place of the digest of a file that must not be sent."""

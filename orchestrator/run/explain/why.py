@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from orchestrator.facts.gpu import GPUS, Gpu, GpuReport
 from orchestrator.facts.question import ask
 from orchestrator.hosts.base import Machine
-from orchestrator.run.around import AROUND, Around, query
-from orchestrator.run.diff import Difference, difference, side
-from orchestrator.run.exception import last_exception
-from orchestrator.run.files_of import files_of
-from orchestrator.run.hints import Hint, hint
+from orchestrator.run.explain.around import AROUND, Around, query
+from orchestrator.run.explain.diff import Difference, difference, side
+from orchestrator.run.explain.exception import last_exception
+from orchestrator.run.explain.files_of import files_of
+from orchestrator.run.explain.hints import Hint, hint
 from orchestrator.run.record import Record
 from orchestrator.run.status import Status, judge
 

@@ -10,7 +10,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from orchestrator.run.bundle import Bundle
+from orchestrator.run.code.bundle import Bundle
 
 MOST = 1_000_000
 """Bytes; a larger diff is left out, which its first lines say."""

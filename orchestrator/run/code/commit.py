@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.run.bundle import Bundle
+from orchestrator.run.code.bundle import Bundle
 
 _PATIENCE = 10.0
 """Seconds for git to look through the working tree."""

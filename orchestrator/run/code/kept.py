@@ -13,8 +13,8 @@ from pathlib import Path
 
 from orchestrator.errors import OrchError
 from orchestrator.inventory.find import cache_folder
-from orchestrator.run.bundle import Bundle, Changed
-from orchestrator.run.packs import Kept, Packing, Place, is_whole, manifests, read, trim
+from orchestrator.run.code.bundle import Bundle, Changed
+from orchestrator.run.code.packs import Kept, Packing, Place, is_whole, manifests, read, trim
 
 MOST = 2_000_000_000
 """Bytes that the store may take; a bundle larger than this is not kept."""

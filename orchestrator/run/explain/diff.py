@@ -15,7 +15,7 @@ from typing import Any
 
 from orchestrator.files.archive import time_of
 from orchestrator.files.listing import Item
-from orchestrator.run.bundle import Bundle, Entry
+from orchestrator.run.code.bundle import Bundle, Entry
 from orchestrator.run.record import Record
 
 Packages = Mapping[str, str]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.run import code_diff
-from orchestrator.run.bundle import collect
-from orchestrator.run.code_diff import diff_of
+from orchestrator.run.code import commit_diff
+from orchestrator.run.code.bundle import collect
+from orchestrator.run.code.commit_diff import diff_of
 from tests.unit.test_bundle import OPENSSH, write_all
-from tests.unit.test_code import git
+from tests.unit.test_commit import git
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_new_files_are_named_before_it(top: Path) -> None:
 
 
 def test_too_much_is_left_out_and_said(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code_diff, "MOST", 1_000_000)
+    monkeypatch.setattr(commit_diff, "MOST", 1_000_000)
     write_all(top, {"train.py": "x\n" * 400_000, "b.py": "1"})
     assert diff(top) == b"# new, in no commit:\n#   b.py\n# left out: the diff is larger than 1 MB\n"
     write_all(top, {"train.py": "x\n" * 200_000})
@@ -105,7 +105,7 @@ def test_no_git_is_no_error(top: Path, monkeypatch: pytest.MonkeyPatch, tmp_path
         (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 60\n")
         (tmp_path / "git").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        monkeypatch.setattr(code_diff, "_PATIENCE", 0.1)
+        monkeypatch.setattr(commit_diff, "_PATIENCE", 0.1)
     else:
         shutil.rmtree(top.parent / ".git")
         if without == "commit":

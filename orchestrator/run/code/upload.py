@@ -17,7 +17,7 @@ from orchestrator.files.pouring import pour
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render
-from orchestrator.run.bundle import Bundle, Entry
+from orchestrator.run.code.bundle import Bundle, Entry
 from orchestrator.units import size
 
 _BLOCK = 4096  # bytes that a small file takes on most file systems

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from orchestrator.errors import UsageError
-from orchestrator.run.ignore import FETCHED, ORCHIGNORE, Rules, never_sent, rules_of
+from orchestrator.run.code.ignore import FETCHED, ORCHIGNORE, Rules, never_sent, rules_of
 from orchestrator.units import size
 
 Kind = Literal["file", "link", "dir"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from orchestrator.errors import HostError
 from orchestrator.files.listing import list_files
 from orchestrator.hosts.base import Machine
-from orchestrator.run.bundles_kept import kept
-from orchestrator.run.diff import Files, listed, sent
+from orchestrator.run.code.kept import kept
+from orchestrator.run.explain.diff import Files, listed, sent
 from orchestrator.run.record import Record
 
 

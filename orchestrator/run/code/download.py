@@ -12,9 +12,9 @@ from orchestrator.files.archive import incoming
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host
 from orchestrator.render import render
-from orchestrator.run.bundle import Bundle, Entry
-from orchestrator.run.bundles_kept import packing
-from orchestrator.run.packs import Kept, Packing
+from orchestrator.run.code.bundle import Bundle, Entry
+from orchestrator.run.code.kept import packing
+from orchestrator.run.code.packs import Kept, Packing
 
 _CHUNK = 1 << 18
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from orchestrator.errors import OrchError
 from orchestrator.files.archive import TRAILER, Differs, content, gathered, member, padding, time_of
 from orchestrator.inventory.find import cache_folder
-from orchestrator.run.digests import PRIVATE_KEY, Digests, Unsteady
-from orchestrator.run.walk import Found, Kind, Walk, check_size, leave_out, walk
+from orchestrator.run.code.digests import PRIVATE_KEY, Digests, Unsteady
+from orchestrator.run.code.walk import Found, Kind, Walk, check_size, leave_out, walk
 
 MAX_BYTES = 200_000_000
 """More than this is hardly code; `--max-size` allows it."""
