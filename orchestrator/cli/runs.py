@@ -60,6 +60,9 @@ def read_records(
     tail: int = 0,
 ) -> tuple[Record, ...]:
     """Read a host's records in one exec; see run.record.query for the filters."""
+    from fnmatch import fnmatchcase
+
+    from orchestrator.container.identity import slug
     from orchestrator.facts.question import ask
     from orchestrator.hosts.command import Command
     from orchestrator.run.record import RUNS, query
@@ -67,7 +70,13 @@ def read_records(
     settings = machine.host.settings
     engine = Command(settings.container_command).shell() if settings.in_container else ""
     values = query(settings.root, person=person, run=run, since=since, tail=tail, engine=engine)
-    return ask(machine, RUNS, values=values).of(RUNS)
+    found = ask(machine, RUNS, values=values).of(RUNS)
+    # What lives without a record is told of by processes, which no pattern has chosen.
+    return tuple(
+        r
+        for r in found
+        if not r.gone or (person in ("*", slug(r.spec.person)) and fnmatchcase(r.spec.run, run))
+    )
 
 
 def find_run(
@@ -83,10 +92,18 @@ def find_run(
 
     wanted = Wanted(word or "latest")
     chosen = app.looked_at(hosts)
-    known, exact = ((), wanted) if hosts or (alive and not wanted.by_id) else _remembered(app, wanted)
-    found = (known and _look(app, exact, known, tail)) or _look(app, wanted, chosen, tail, alive)
+    known, exact = ((), wanted) if hosts else _remembered(app, wanted)
+    by_name = alive and not wanted.by_id  # then what lives goes before what is remembered
+    found = (known and not by_name and _look(app, exact, known, tail)) or _look(
+        app, wanted, chosen, tail, alive
+    )
+    found = found or (known and by_name and _look(app, exact, known, tail)) or None
     if found:
         return found
+    if known:
+        where = ", ".join(h.name for h in known)
+        hint = f"The same from its start: orch rerun {exact.word}"
+        raise OrchError(f"there is no record of run {exact.word} any more", where=where, hint=hint)
     what = f"no run '{word}'" if word else "no run"
     raise UsageError(f"{what} on {', '.join(h.name for h in chosen)}", hint="See: orch ps -a")
 

@@ -8,6 +8,7 @@ from typing import Any
 from orchestrator.container.difference import Difference
 from orchestrator.container.engine import Environment
 from orchestrator.facts.docker import Container, Image
+from orchestrator.facts.place import PlaceReport
 from orchestrator.units import size
 
 
@@ -26,6 +27,17 @@ def by_hand(
     if old.id != recorded.container:
         return ()
     return tuple(_changed(name, old, recorded, images))
+
+
+def folder_deleted(old: Container | None, place: PlaceReport, uid: int) -> tuple[Difference, ...]:
+    """Say that the project's folder was deleted under its container, which still has the old one mounted.
+
+    A deploy that was cut short leaves no record either, but has placed the keys before it starts anything.
+    """
+    there = place.environment or place.placed_keys
+    if not old or there or (place.exists and uid not in (0, place.owner)):
+        return ()
+    return (Difference("folder", words=f"{place.path} was deleted"),)
 
 
 def _changed(

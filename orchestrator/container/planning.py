@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from orchestrator.container.action import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, UNPAUSE, choose_action
-from orchestrator.container.by_hand import by_hand, find, old_name
+from orchestrator.container.by_hand import by_hand, find, folder_deleted, old_name
 from orchestrator.container.difference import Difference, differences
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
@@ -48,7 +48,10 @@ def make_plan(
     old = find(spec.name, facts.docker.containers, same_engine)
     if old:
         check_ours(host, identity, old)
-    changed = by_hand(spec.name, old, same_engine, facts.docker.images)
+    changed = (
+        *by_hand(spec.name, old, same_engine, facts.docker.images),
+        *folder_deleted(old, facts.place, facts.system.uid or 0),
+    )
     changes = (*differences(_recorded(old), asdict(spec), recipe.source), *others) if old else ()
     live = facts.place.inside(old.id) if old and old.running else ()
     action = choose_action(old, recorded, (*changes, *changed), live=bool(live) and not replace)

@@ -222,6 +222,10 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
         return Busy(f"run {first} lives already under the name {order.spec.name}", where=where, hint=hint)
     if order.takes and how in ("lives", "resumed", "no-work"):
         return not_resumable(how, first, order.takes.run, where)
+    if how == "gone":
+        message = f"the record of run {order.spec.run} was deleted or closed as soon as it began: {first}"
+        hint = f"See whether it lives: orch ps {where}; end it: orch stop {order.spec.run}"
+        return HostError(message, where=where, hint=hint)
     if how == "exists":
         return Busy(f"run {order.spec.run} exists already", where=where, hint="Try again.")
     return HostError(f"the run could not be placed: {first}", where=where)

@@ -37,6 +37,9 @@ class Record:
     worker: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     stop: Mapping[str, Any] = field(default_factory=dict)  # who asked for its end, and why
+    gone: bool = (
+        False  # it was deleted while the run lives: all that is known is on its supervisor's command line
+    )
     hidden: bool = False  # this account may not read it: all that is known is in its path
     container: str = ""  # of one without an end: its container's status, start, exit and oom flag; or `none`
     never: bool = False  # nothing is recorded, and no supervisor can begin any more
@@ -112,6 +115,10 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
     if "hidden" in block:
         return _hidden(block["run"], ground)
+    if "gone" in block:
+        run = block["run"].rpartition("/")[2]
+        spec = RunSpec(run, (), (ground.machine,), block["gone"], "", "")
+        return Record(ground.machine, block["run"], spec, ground, gone=True)
     by, _, on = block.get("continued", "").partition("\n")
     try:
         return Record(

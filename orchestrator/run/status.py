@@ -49,6 +49,8 @@ def judge(record: Record) -> Status:
     started = state.get("started") or record.placed or None
     if record.hidden:
         return _hidden(record)
+    if record.gone:
+        return Status("running", "its record was deleted under it", inferred=True)
     if state.get("ended"):
         return _ended(record, started)
     if not state:

@@ -413,6 +413,23 @@ def test_the_first_candidate_with_room_is_taken(project: Path) -> None:
     assert busy.status == 75
 
 
+def test_a_run_that_is_remembered_here_and_has_no_record_any_more(project: Path) -> None:
+    run = train(project, "-d", "--name", "weekly", prepare=launched()).out.split()[1]
+    for words in (("why", "weekly"), ("stop", run)):
+        said = call(project, *words, prepare=has_runs)
+        assert said.status == 1
+        gone, again = f"there is no record of run {run} any more", f"orch rerun {run}"
+        assert said.err == f"orch: gpu01: {gone}. The same from its start: {again}\n"
+
+    def lives(machine: FakeMachine) -> None:
+        machine.answer_facts(runs=f"{HEAD}\nrun /home/ana/.orch/{run}\ngone ana\nend")
+        machine.answer("stop", out="answer stopped\n")
+
+    assert call(project, "stop", "weekly", prepare=lives).out == f"gpu01   {run}   stopped\n"
+    (row,) = json.loads(call(project, "ps", "gpu01", "--json", prepare=lives).out)["rows"]
+    assert (row["run"], row["state"], row["cause"]) == (run, "running", "its record was deleted under it")
+
+
 def test_the_code_that_was_sent_is_kept_here(project: Path) -> None:
     said = call(project, "train", "-d", "--hosts", "gpu01", "--", "python3", "train.py", prepare=launched())
     assert said.status == 0

@@ -12,8 +12,9 @@ import pytest
 
 from tests.until import until
 
-from .lab import Fleet, Host
+from .lab import Answer, Fleet, Host
 from .orch import Orch, make_project
+from .test_gpu_status import pid_of
 
 ROOT = "/data/orch"
 FOREVER = "while :; do sleep 0.1; done"
@@ -85,14 +86,17 @@ class Place:
     def __init__(self, orch: Orch, host: Host, root: str = ROOT) -> None:
         self.orch, self.host, self.root = orch, host, root
         self.runs: dict[str, str] = {}
+        self.waited: dict[str, int] = {}  # the exit status of `train --wait`
 
-    def launch(self, name: str, argv: tuple[str, ...], *options: str) -> None:
+    def launch(self, name: str, argv: tuple[str, ...], *options: str, how: str = "-d") -> None:
         said = self.orch(
-            "train", "-q", "-d", "--hosts", self.host.name, "--name", name, *options, "--", *argv, code=None
+            "train", "-q", how, "--hosts", self.host.name, "--name", name, *options, "--", *argv, code=None
         )
         found = re.search(r"\d{8}-\d{4}-[a-z0-9-]+-[0-9a-f]{4}", said.stdout)
         assert found, said
         self.runs[name] = found[0]
+        if how == "--wait":
+            self.waited[name] = said.returncode
 
     def row(self, name: str, orch: Orch | None = None) -> dict[str, Any]:
         """What `ps --json` says of a run."""
@@ -142,6 +146,23 @@ class Place:
         return " ".join(found.stdout.split())
 
 
+GPU = "0, GPU-a0, NVIDIA A100-SXM4-40GB, 535.183.01, 40960, 31744, 87, 64, 310.44, Disabled\n"
+
+
+def who_holds(run: str) -> str:
+    """Return what a driver would say while each process of a run has memory of a GPU."""
+    pids = f"grep -l -a -s 'ORCH_RUN_ID={run}' /proc/[0-9]*/environ | cut -d / -f 3"
+    return f'{pids} | while read -r pid; do echo "GPU-a0, $pid, python3, 1000"; done'
+
+
+def gpu_users(place: Place) -> list[tuple[int, str]]:
+    """The processes on the GPU, each with its run."""
+    said = place.orch("gpu-status", place.host.name, "--json").stdout
+    (gpu,) = json.loads(said)["rows"][0]["gpus"]
+    assert gpu["free"] == (not gpu["processes"])
+    return [(process["pid"], process["run_id"]) for process in gpu["processes"]]
+
+
 @pytest.fixture(scope="module")
 def orch(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Orch:
     base = tmp_path_factory.mktemp("endings")
@@ -163,7 +184,11 @@ def place(orch: Orch, fleet: Fleet) -> Iterator[Place]:
             list(pool.map(lambda name: place.launch(name, LIVING[name]), LIVING))
             # One for memory is told of by those that end about the same time: it comes last.
             for names in ([n for n in TABLE if n != OUT_OF_MEMORY], [OUT_OF_MEMORY]):
-                list(pool.map(lambda name: place.launch(name, TABLE[name][0], *_more(name)), names))
+                list(
+                    pool.map(
+                        lambda name: place.launch(name, TABLE[name][0], *_more(name), how="--wait"), names
+                    )
+                )
                 until(lambda names=names: all(place.state(n).get("ended") for n in names), "their ends")  # type: ignore[misc]
         yield place
         host.run("pkill -CONT -f supervise.py", check=False)
@@ -180,6 +205,7 @@ def test_an_end_by_itself(place: Place, name: str) -> None:
     _, state, cause, status = TABLE[name]
     row = place.row(name)
     assert (row["state"], row["cause"], row["exit_status"]) == (state, cause, status)
+    assert place.waited[name] == status
     assert not row["inferred"]
     assert row["ended"] >= row["started"]
     said = place.orch("tail", name, code=status).stderr
@@ -201,7 +227,10 @@ def test_a_kill_from_outside(place: Place) -> None:
 
 def test_a_stop_by_somebody_while_the_training_saves(place: Place) -> None:
     until(lambda: "up" in place.log("saver"))
+    waiting = place.orch.start("tail", "saver")
     place.orch("stop", "saver", "--why", "my turn")
+    assert "stopped after" in waiting.communicate(timeout=120)[1]
+    assert waiting.returncode == 143
     row = place.row("saver")
     assert (row["state"], row["exit_status"]) == ("stopped", 143)
     assert re.fullmatch(r"by \S+@\S+: my turn", row["cause"])
@@ -212,8 +241,16 @@ def test_a_stop_by_somebody_while_the_training_saves(place: Place) -> None:
 def test_a_stop_of_one_that_ignores_it_leaves_no_child(place: Place) -> None:
     until(lambda: "up" in place.log("deaf"))
     assert "602" in place.host.run("pgrep -a sleep").stdout
+    place.host.set_gpus(
+        [Answer(GPU, match="*--query-gpu=*"), Answer("", shell=who_holds(place.runs["deaf"]))]
+    )
+    held = gpu_users(place)
+    assert (pid_of(place.host, "sleep 602"), None) in held, "its child has a session of its own"
+    assert place.runs["deaf"] in [run for _, run in held]
     said = place.orch("stop", "deaf", "--grace", "1").stdout
     assert said.endswith("stopped (killed after 1 s)\n")
+    assert gpu_users(place) == []
+    place.host.no_gpus()
     assert place.row("deaf")["state"] == "stopped"
     assert place.members("deaf") == ""
     assert "602" not in place.host.run("pgrep -a sleep").stdout

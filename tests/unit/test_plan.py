@@ -177,6 +177,21 @@ def test_a_stopped_container_is_started_and_an_unproven_one_proven() -> None:
     assert (found.action, found.image.build) == (PROVE, False)
 
 
+def test_a_folder_that_was_deleted_under_its_container() -> None:
+    """The container has what was deleted mounted: to start or to prove it would never do."""
+    for is_running in (True, False):
+        gone = deployed(running(host(), running=is_running), environment=None, placed_keys=())
+        found = plan(host(), gone)
+        assert (found.action, found.image.build) == (REPLACE, True)
+        assert f"by hand: folder: {gone.place.path} was deleted" in "\n".join(plan_lines(found))
+        made_anew = replace(gone, place=replace(gone.place, exists=True, owner=1001))
+        assert plan(host(), made_anew).action == REPLACE
+        others = replace(gone, place=replace(gone.place, exists=True, owner=1002))
+        assert plan(host(), others).action != REPLACE
+    lives = deployed(running(host()), environment=None, placed_keys=(), processes=(RUN,))
+    assert plan(host(), lives).action == BESIDE
+
+
 def test_keys_change_without_a_new_container() -> None:
     known = deployed(running(host()))
     found = plan(host(), known, Inputs(keys=("ssh-ed25519 AAAAC3Other bob",)))

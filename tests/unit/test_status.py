@@ -118,6 +118,17 @@ def test_a_held_lock_outweighs_a_missing_container_and_an_old_heartbeat() -> Non
     assert (status.state, status.cause) == ("running", "its supervisor is gone, the command still runs")
 
 
+@pytest.mark.parametrize(
+    ("clock", "wakes"), [({"heartbeat": NOW - 100}, {}), ({"uptime": 500.0}, {"uptime": 600.0})]
+)
+def test_a_supervisor_that_is_there_and_beats_no_more(clock: dict[str, Any], wakes: dict[str, Any]) -> None:
+    """By the clock, and by the time since boot where both have one."""
+    for lock in ("held", "unknown"):
+        status = judge(record(clock, lock=lock, **wakes))
+        assert (status.state, status.cause, status.inferred) == ("running", "no heartbeat for 1 min", False)
+    assert judge(record({**clock, "heartbeat": NOW - 50, "uptime": 550.0}, **wakes)).cause == ""
+
+
 def test_a_supervisor_that_cannot_be_seen_is_not_called_gone_while_it_beats() -> None:
     assert judge(record(supervisors=frozenset())) == Status("running", started=NOW - 600)
 

@@ -22,6 +22,7 @@ for answer in {ANSWERS}/[0-9]*; do
     case "$*" in $match)
         sleep "$delay"
         cat "$answer/out"
+        sh "$answer/shell"
         cat "$answer/err" >&2
         exit "$code" ;;
     esac
@@ -33,13 +34,17 @@ exit 2
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: ``match`` is a shell pattern over all the arguments, ``delay`` is in seconds."""
+    """One answer: ``match`` is a shell pattern over all the arguments, ``delay`` is in seconds.
+
+    ``shell`` is run where it is asked, and what it prints comes behind ``out``: for what is true just then.
+    """
 
     out: str
     match: str = "*"
     code: int = 0
     err: str = ""
     delay: float = 0
+    shell: str = ""
 
 
 def install(host: "Host", answers: Sequence[Answer]) -> None:
@@ -51,6 +56,7 @@ def install(host: "Host", answers: Sequence[Answer]) -> None:
         host.run(f"mkdir {folder} && cat >{folder}/answer", input=head)
         host.run(f"cat >{folder}/out", input=answer.out)
         host.run(f"cat >{folder}/err", input=answer.err)
+        host.run(f"cat >{folder}/shell", input=answer.shell)
     host.run(f"cat >{PROGRAM} && chmod 755 {PROGRAM}", input=SCRIPT)
 
 
