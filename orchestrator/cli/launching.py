@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 EARLY = 5
 """Seconds in which a launch that nobody watches stays to see whether the command ends at once."""
 
+DRAWS = 8
+"""Ids that are drawn for a run until one is free."""
+
 
 @dataclass(frozen=True)
 class Manner:
@@ -97,7 +100,7 @@ def launch_on(
     `more` gives lines that belong below that of the run.
     """
     launched, new = begin(app, host, order, code)
-    return tell(app, host, order, code, manner, launched, new, more(launched))
+    return tell(app, host, code, manner, launched, new, more(launched))
 
 
 def begin(app: App, host: Host, order: Order, code: Code) -> tuple[Launched, bool]:
@@ -109,11 +112,11 @@ def begin(app: App, host: Host, order: Order, code: Code) -> tuple[Launched, boo
         machine = app.machine(host)
     new = False
     try:
-        launched = _launched(app, machine, order)
+        launched = _drawn(app, machine, order)
     except NeedsBundle:
         new = True
         _upload(app, host, order, code.whole())
-        launched = _launched(app, machine, order)
+        launched = _drawn(app, machine, order)
     seen.remember(seen.file(app.environ), launched.spec, order.diff)
     return launched, new
 
@@ -121,7 +124,6 @@ def begin(app: App, host: Host, order: Order, code: Code) -> tuple[Launched, boo
 def tell(
     app: App,
     host: Host,
-    order: Order,
     code: Code,
     manner: Manner,
     launched: Launched,
@@ -132,15 +134,29 @@ def tell(
     from orchestrator.inventory.find import cache_folder
     from orchestrator.run.code import kept
 
-    _tell(app, order, code, launched, new, manner)
+    _tell(app, code, launched, new, manner)
     if not manner.quiet:
         for line in more:
             app.say(line)
         _tell_changes(app, host, launched)
-        _tell_next(app, order, launched, manner)
+        _tell_next(app, launched, manner)
     if code.bundle:  # only now: it may take a moment, and nobody waits for it
         kept.keep(code.bundle, cache_folder(app.environ))
-    return _see(app, host, order, launched, manner)
+    return _see(app, host, launched, manner)
+
+
+def _drawn(app: App, machine: Machine, order: Order) -> Launched:
+    """Launch under an id that no other run there has: of many within a minute, two may draw the same."""
+    from orchestrator.run.launch import Taken
+
+    for _ in range(DRAWS - 1):
+        try:
+            return _launched(app, machine, order)
+        except Taken:
+            if order.takes and order.takes.staged:  # the claim on the run's own host names the new one
+                raise
+            order = order.anew()
+    return _launched(app, machine, order)
 
 
 def _launched(app: App, machine: Machine, order: Order) -> Launched:
@@ -187,13 +203,12 @@ def _upload(app: App, host: Host, order: Order, bundle: Bundle) -> None:
         upload(app.machine(host), order.place, bundle, told=sent)
 
 
-def _tell(app: App, order: Order, code: Code, launched: Launched, new: bool, manner: Manner) -> None:
-    spec = order.spec
+def _tell(app: App, code: Code, launched: Launched, new: bool, manner: Manner) -> None:
     if manner.quiet:
-        click.echo(spec.run)
+        click.echo(launched.spec.run)
         return
     app.say(code.line(new))
-    click.echo(f"run     {spec.run} on {launched.host}{_gpus_named(launched.indices)}")
+    click.echo(f"run     {launched.spec.run} on {launched.host}{_gpus_named(launched.indices)}")
 
 
 def _tell_changes(app: App, host: Host, launched: Launched) -> None:
@@ -212,8 +227,8 @@ def _tell_changes(app: App, host: Host, launched: Launched) -> None:
         app.say(f"note: {told(host, names)}. To have it: orch deploy --hosts {host.name}")
 
 
-def _tell_next(app: App, order: Order, launched: Launched, manner: Manner) -> None:
-    word = order.spec.name or order.spec.run
+def _tell_next(app: App, launched: Launched, manner: Manner) -> None:
+    word = launched.spec.name or launched.spec.run
     if not manner.wait and not launched.state.get("ended"):
         app.say(f"next:   orch tail {word}      orch ps      orch stop {word}")
 
@@ -227,13 +242,13 @@ def _gpus_named(indices: Sequence[int]) -> str:
     return f", GPU{'s' if len(indices) > 1 else ''} {ranges(indices)}"
 
 
-def _see(app: App, host: Host, order: Order, launched: Launched, manner: Manner) -> int:
+def _see(app: App, host: Host, launched: Launched, manner: Manner) -> int:
     """Follow the run, or report a command that has ended already."""
     from orchestrator.cli.runs import find_run
     from orchestrator.cli.tail import follow_run, report_end
 
     if manner.follows:
-        return follow_run(app, find_run(app, order.spec.run, [host.name]))
+        return follow_run(app, find_run(app, launched.spec.run, [host.name]))
     if launched.state.get("ended"):
-        return report_end(app, find_run(app, order.spec.run, [host.name], tail=4000))
+        return report_end(app, find_run(app, launched.spec.run, [host.name], tail=4000))
     return 0

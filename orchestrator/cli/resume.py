@@ -195,7 +195,7 @@ def _elsewhere(
     except BaseException:
         give_back(source, target, worker.record, order, claimed.staged)
         raise
-    return tell(app, host, order, code, asked.manner, launched, new, _more(found, worker)(launched))
+    return tell(app, host, code, asked.manner, launched, new, _more(found, worker)(launched))
 
 
 def _more(found: FoundRun, worker: Worker) -> Callable[[Launched], Iterator[str]]:

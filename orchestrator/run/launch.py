@@ -17,6 +17,7 @@ from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script, on_host
 from orchestrator.inventory import Host
 from orchestrator.render import render, sources
+from orchestrator.run.ids import new_id
 from orchestrator.run.spec import RunSpec
 
 LAUNCH_DEADLINE = 300.0
@@ -52,6 +53,10 @@ class Order:
     again: bool = False  # although a run of that name lives
     takes: Taking | None = None  # None: its work is a copy of the code
 
+    def anew(self) -> Order:
+        """Return the same under an id that is drawn anew."""
+        return replace(self, spec=replace(self.spec, run=new_id(self.spec.name)))
+
 
 @dataclass(frozen=True)
 class Launched:
@@ -72,6 +77,10 @@ class Launched:
 
 class NeedsBundle(OrchError):
     """The host does not hold the code yet: upload it and launch again."""
+
+
+class Taken(Busy):
+    """Another run has this one's id; nothing was done."""
 
 
 def launch_line(spec: RunSpec, *, lock: bool = True) -> str:
@@ -152,8 +161,8 @@ def _private(order: Order, host: str) -> str:
 def launch(machine: Machine, order: Order) -> Launched:
     """Launch a worker in one exec.
 
-    Raises NoEnvironment, NeedsBundle, Busy (no free GPU), Refused (somebody else's environment) or HostError;
-    LostConnection when nobody knows whether the run was started.
+    Raises NoEnvironment, NeedsBundle, Taken, Busy (no free GPU), Refused (somebody else's environment) or
+    HostError; LostConnection when nobody knows whether the run was started.
     """
     host = machine.host.name
     answer = _answer(machine, order)
@@ -227,7 +236,7 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
         hint = f"See whether it lives: orch ps {where}; end it: orch stop {order.spec.run}"
         return HostError(message, where=where, hint=hint)
     if how == "exists":
-        return Busy(f"run {order.spec.run} exists already", where=where, hint="Try again.")
+        return Taken(f"run {order.spec.run} exists already", where=where, hint="Try again.")
     return HostError(f"the run could not be placed: {first}", where=where)
 
 

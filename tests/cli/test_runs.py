@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -291,6 +292,38 @@ def test_train_sends_code_that_is_not_there_and_launches_again(project: Path) ->
     assert said.status == 0, said.err
     assert len(tries) == 2
     assert "(new)" in said.err
+
+
+def test_an_id_that_another_run_has_is_drawn_anew(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launched in a loop, two runs of a minute may draw the same four digits."""
+    digits = iter(["7f3a", "7f3a", "02be"])
+    drawing = SimpleNamespace(token_hex=lambda count: next(digits))
+    monkeypatch.setattr("orchestrator.run.ids.secrets", drawing)
+    there: set[str] = set()
+
+    def prepare(machine: FakeMachine) -> None:
+        def once(asked: Any) -> Result:
+            (run,) = re.findall(r"^run=(\S+)$", asked.text, re.MULTILINE)
+            if run[-4:] in there:
+                return Result(0, b"answer exists\n", b"")
+            there.add(run[-4:])
+            done = FakeMachine()
+            launched()(done)
+            return done.run(asked)
+
+        machine.answer("launch", once)
+
+    ids = [train(project, "-d", "-q", prepare=prepare).out.split()[0] for _ in range(2)]
+    assert [run[-4:] for run in ids] == ["7f3a", "02be"]
+    words = {json.loads(line)["run"] for line in (project / "cache/orch/runs.jsonl").read_text().splitlines()}
+    assert words == set(ids)
+
+
+def test_a_host_on_which_every_id_is_taken_is_told(project: Path) -> None:
+    said = train(project, "-d", prepare=lambda machine: machine.answer("launch", out="answer exists\n"))
+    assert said.status == 75
+    assert "exists already. Try again." in said.err
+    assert len(said.machines["gpu01"].ran) == 8
 
 
 @pytest.mark.parametrize(
