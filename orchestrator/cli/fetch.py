@@ -98,16 +98,17 @@ class How:
 
     def mark(self) -> None:
         """Make the folder, as one that is no code: before anything is in it, since a fetch may be cut off."""
+        from orchestrator.files.part import write_whole
         from orchestrator.files.receiving import writing
         from orchestrator.run.code.ignore import FETCHED
 
         made, hide = not self.target.exists(), self.target / ".gitignore"
         with writing(self.target):
             self.target.mkdir(parents=True, exist_ok=True)
-            if made:
+            if made or self.ours:  # also where one that was killed has made it
                 (self.target / FETCHED).touch()
             if self.ours and not hide.exists():  # results in the project are no change of its code for git
-                hide.write_text("*\n", encoding="ascii")
+                write_whole(hide, "*\n")
 
 
 def _fetch(app: App, machine: Machine, record: Record, path: str, folder: Path, how: How) -> int:

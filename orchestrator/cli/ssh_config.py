@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +49,8 @@ def _environment(app: App, machine: Machine) -> Environment:
 
 def _pin(path: Path, lines: list[str]) -> None:
     """Put the lines in the file, in place of older ones of the same names."""
+    from orchestrator.files.part import write_whole
+
     names = {line.split(" ", 1)[0] for line in lines}
     try:
         old = path.read_text().splitlines() if path.exists() else []
@@ -57,8 +58,6 @@ def _pin(path: Path, lines: list[str]) -> None:
         if not lines or [*kept, *lines] == old:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text("".join(f"{line}\n" for line in [*kept, *lines]))
-        os.replace(part, path)
+        write_whole(path, "".join(f"{line}\n" for line in [*kept, *lines]))
     except OSError as error:
         raise OrchError(f"{path}: {error.strerror}") from error

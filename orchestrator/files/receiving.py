@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import IO
 
 from orchestrator.errors import HostError, OrchError
 from orchestrator.files.listing import Item
-from orchestrator.files.part import PART, Part, clear_away
+from orchestrator.files.part import Part, clear_away
 
 _CHUNK = 1 << 18
 
@@ -101,10 +100,8 @@ class Receiving:
                 continue
             with writing(wanted.to):
                 self._inside(wanted.to)
-                part = wanted.to.parent / f"{PART}{secrets.token_hex(8)}"
-                part.symlink_to(target)
-                os.utime(part, (wanted.item.mtime, wanted.item.mtime), follow_symlinks=False)
-                part.replace(wanted.to)
+                with Part(wanted.to, lasting=False) as part:
+                    part.link(target, wanted.item.mtime)
 
     def _inside(self, to: Path) -> None:
         """Make the folder of a file; links that are here may not lead it out of the root."""
@@ -130,16 +127,12 @@ class Receiving:
         return place == self.root or self.root in place.parents
 
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path) -> None:
-        with self._content(archive, member) as content, Part(to) as part:
-            try:
-                part.begin(0)
-                while data := content.read(_CHUNK):
-                    part.write(data)
-                    self.tell(len(data))
-                part.place(int(member.mtime), executable=bool(member.mode & 0o100))
-            except BaseException:
-                part.drop()
-                raise
+        with self._content(archive, member) as content, Part(to, lasting=False) as part:
+            part.begin(0)
+            while data := content.read(_CHUNK):
+                part.write(data)
+                self.tell(len(data))
+            part.place(int(member.mtime), executable=bool(member.mode & 0o100))
 
     def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
         if not member.islnk():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from orchestrator.run.launch import Order
 from orchestrator.run.spec import RunSpec
 
 if TYPE_CHECKING:
-    from orchestrator.run.code.bundle import Bundle
+    from orchestrator.run.code.bundle import Bundle, Entry
 
 TRAINER = ("python3", "-m", "trainer")
 """The command of a run without a command: the trainer that ships with orch."""
@@ -165,14 +165,23 @@ def trainer_bundle() -> Bundle:
     """Return the bundled trainer as the code to send: one folder `trainer/`."""
     from importlib.resources import as_file, files
 
-    from orchestrator.run.code.bundle import collect
+    from orchestrator.run.code.bundle import Bundle
 
-    folder = tempfile.mkdtemp(prefix="orch-trainer-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # the bundle is read when it is sent
     try:
         place = files("orchestrator.trainer")
     except ModuleNotFoundError:  # a bare checkout, or one that shadows the wheel
         place = Path(__file__).resolve().parents[2] / "trainer"
-    with as_file(place) as source:
-        shutil.copytree(source, Path(folder) / "trainer", ignore=shutil.ignore_patterns("__pycache__"))
-    return collect(Path(folder))
+    unpacked = ExitStack()  # where orch is a .zip: the bundle is read when it is sent
+    atexit.register(unpacked.close)
+    source = unpacked.enter_context(as_file(place))
+    own = (file for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    entries = sorted((_entry(source.parent, file) for file in own), key=lambda entry: os.fsencode(entry.path))
+    return Bundle(source.parent, tuple(entries))
+
+
+def _entry(top: Path, file: Path) -> Entry:
+    from orchestrator.run.code.bundle import Entry
+
+    data, executable = file.read_bytes(), bool(file.stat().st_mode & 0o100)
+    path = file.relative_to(top).as_posix()
+    return Entry(path, "file", executable, len(data), hashlib.sha256(data).hexdigest())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrator.files.part import write_whole
 from orchestrator.run.code.ignore import is_private_key
 
 PRIVATE_KEY = "private key"
@@ -55,10 +55,7 @@ class Digests:
             return
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            handle, part = tempfile.mkstemp(dir=self._file.parent)
-            with os.fdopen(handle, "w", encoding="ascii") as out:
-                json.dump(self._new, out)
-            os.replace(part, self._file)
+            write_whole(self._file, json.dumps(self._new), 0o600)
 
 
 def _identity(status: os.stat_result) -> list[object]:

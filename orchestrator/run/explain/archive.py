@@ -14,6 +14,7 @@ from pathlib import Path
 from orchestrator import __version__
 from orchestrator.errors import HostError, OrchError, UsageError
 from orchestrator.files.archive import EPOCH
+from orchestrator.files.part import Part
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script
 from orchestrator.hosts.masking import masked, without_tokens
@@ -60,9 +61,13 @@ def versions() -> str:
 def check_new(path: Path) -> None:
     """Raise UsageError for a file that is there already, or whose folder isn't."""
     if os.path.lexists(path):
-        raise UsageError(f"{path} is there already", hint="Choose another name.")
+        raise _is_there(path)
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder", hint="Choose another place for the archive.")
+
+
+def _is_there(path: Path) -> UsageError:
+    return UsageError(f"{path} is there already", hint="Choose another name.")
 
 
 def write(path: Path, folder: str, files: Mapping[str, bytes]) -> int:
@@ -71,17 +76,15 @@ def write(path: Path, folder: str, files: Mapping[str, bytes]) -> int:
     It appears whole or not at all, and never in the place of another. Raises UsageError, OrchError.
     """
     data = _packed(folder, {name: cleaned(data) for name, data in files.items()})
-    part = path.parent / f".orch-part-{secrets.token_hex(8)}"
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        _place(part, path)
+        with Part(path, 0o600, lasting=False) as part:
+            part.begin(0)
+            part.write(data)
+            part.place_new()
+    except FileExistsError as error:
+        raise _is_there(path) from error
     except OSError as error:
         raise OrchError(f"{path} can't be written: {(error.strerror or str(error)).lower()}") from error
-    finally:
-        part.unlink(missing_ok=True)
     return len(data)
 
 
@@ -93,11 +96,3 @@ def _packed(folder: str, files: Mapping[str, bytes]) -> bytes:
             info.size, info.mode, info.mtime = len(data), 0o600, EPOCH
             archive.addfile(info, io.BytesIO(data))
     return out.getvalue()
-
-
-def _place(part: Path, path: Path) -> None:
-    try:
-        os.link(part, path)  # unlike a rename, it takes nobody's place
-    except OSError:  # it is there by now; or the disk has no hard links
-        check_new(path)
-        part.rename(path)
