@@ -7,8 +7,11 @@ import fcntl
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+_OLD = 8 * 86_400.0  # seconds: the host has cleared the part away by then
 
 
 @contextlib.contextmanager
@@ -22,6 +25,7 @@ def token(folder: Path, *what: str) -> Iterator[str]:
     path = folder / hashlib.sha256("\0".join(what).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _forget(folder)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         yield fresh
@@ -42,3 +46,11 @@ def token(folder: Path, *what: str) -> Iterator[str]:
             path.unlink()
     finally:
         os.close(file)
+
+
+def _forget(folder: Path) -> None:
+    """Forget the copies that nobody went on with."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _OLD:
+                path.unlink()

@@ -29,6 +29,7 @@ from tests.ssh.oracle import both_arrive, configure
 from tests.ssh.peers import ends, frozen
 from tests.ssh.server import Server, keygen
 from tests.ssh.test_login import public
+from tests.until import until
 
 only = pytest.mark.transport
 AUTO = only("auto", reason="it is what chooses")
@@ -41,10 +42,7 @@ def master_of_the_user(sshd: Server, path: Path) -> Iterator[int]:
     configure(sshd, f"ControlPath {path}")
     words = ["ssh", "-F", sshd.client / ".ssh" / "config", "-NM", "gpu"]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 60
-        while not path.exists():
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        until(path.exists, "the master")
         try:
             yield process.pid
         finally:
@@ -190,15 +188,18 @@ def test_the_program_ends_with_orch_however_orch_ends(sshd: Server, tmp_path: Pa
         "from orchestrator.inventory import Host, Settings\n"
         f"host = Host('gpu01', '127.0.0.1', port={sshd.port}, key={str(sshd.login)!r}, "
         "settings=Settings(transport='openssh'))\n"
-        "print(connect(host)._master._process.pid, flush=True)\n"
+        "master = connect(host)._master\n"
+        "print(master._process.pid, master.path, flush=True)\n"
         "time.sleep(600)\n"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environ) as orch:
         assert orch.stdout
-        pid = int(orch.stdout.readline())
+        pid, path = orch.stdout.readline().decode().split()
+        assert os.path.exists(path)
         orch.kill()
-    ends(pid)
+    ends(int(pid))
+    until(lambda: not os.path.exists(path), "the end of its socket")
 
 
 @PROGRAM

@@ -101,6 +101,23 @@ class Here(Machine):
     def close(self) -> None: ...
 
 
+def unheard(machine: Here, text: str, sent: bytes = b"") -> int:
+    """Run a script that gets `sent` on stdin and whose words nobody hears, as when its caller was killed."""
+    program = [*machine.shell, "-c", lasting(Script("x", text)).text]
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=machine.env
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stderr.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(sent)
+            process.stdin.close()
+        return process.wait(timeout=60)
+
+
 def machine_of(shell: str, folder: Path, tools: Iterable[str]) -> Here:
     """A host whose shell and tools are those of Debian, or of busybox alone: then it has these `tools`."""
     home = folder / "home"

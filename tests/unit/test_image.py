@@ -258,7 +258,15 @@ def test_a_file_of_the_same_name_in_the_home_is_not_built(tmp_path: Path, shell:
     engine = bin_folder / "podman"
     engine.write_text('#!/bin/sh\npwd; ls -A; cat; echo "$PROXY"; exit 7\n')
     engine.chmod(0o755)
-    values = {"engine": [str(engine)], "staged": "", "base": "", "tag": "t:1", "labels": [], "args": []}
+    values = {
+        "engine": [str(engine)],
+        "staged": "",
+        "stale": "",
+        "base": "",
+        "tag": "t:1",
+        "labels": [],
+        "args": [],
+    }
     text = render("container/build.sh.j2", file="Dockerfile", **values)
     done = subprocess.run(
         [shell, "-c", text],

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.errors import ConfigError, UsageError
 from orchestrator.inventory import Host, Settings
-from orchestrator.run.code.bundle import collect
+from orchestrator.run.code.bundle import Bundle, collect
 from orchestrator.run.launch import launch_line, script
 from orchestrator.run.order import (
     TRAINER,
@@ -137,6 +137,24 @@ def test_the_trainer_comes_along_whole() -> None:
     assert not [e.path for e in bundle.entries if "__pycache__" in e.path]
     assert sum(len(piece) for piece in bundle.tar()) > bundle.size
     assert TRAINER[-1] == "trainer"
+
+
+def test_the_trainers_code_lies_nowhere_else_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An orch that is killed leaves no copy of it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    bundle = trainer_bundle()
+    assert list(tmp_path.iterdir()) == []
+    assert bundle.digest == collect(copied(bundle, tmp_path / "code"), cache=tmp_path / "cache").digest
+
+
+def copied(bundle: Bundle, to: Path) -> Path:
+    for entry in bundle.entries:
+        (to / entry.path).parent.mkdir(parents=True, exist_ok=True)
+        (to / entry.path).write_bytes(b"".join(bundle.content(entry)))
+        (to / entry.path).chmod(0o755 if entry.executable else 0o644)
+    return to
 
 
 def test_a_spec_of_a_newer_orch_is_read() -> None:

@@ -44,6 +44,10 @@ class Built:
     base: str = ""
 
 
+_STAGED = r"(^|/){}:[0-9a-f]+-[0-9a-f]{{8}}$"
+"""What the images of `build_base` are called for the moment, as an extended regular expression."""
+
+
 def pull(machine: Machine, plan: Plan, engine: Sequence[str], told: Told, exact: str = "") -> None:
     """Bring the base image; `exact` is the NAME@sha256:... that it is to be.
 
@@ -78,6 +82,7 @@ def build(
         "container/build.sh.j2",
         **_values(engine, recipe.args),
         staged=staged,
+        stale=_STAGED.format(recipe.base.partition(":")[0]) if staged else "",
         base=recipe.base,
         **{"from": named_base(recipe.base)},
         tag=plan.tag,
@@ -104,6 +109,7 @@ def build_base(
         "container/build.sh.j2",
         **_values(engine, args),
         staged="",
+        stale="",
         base="",
         tag=staged,
         file=source.name,

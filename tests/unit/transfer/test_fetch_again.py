@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -217,6 +218,53 @@ def test_what_one_of_two_fetches_left_when_it_was_killed_is_cleared_away(
     (here / "d" / left).write_bytes(b"x")
     assert bring(machine, model.parent, here / "d") == []
     assert tree(here / "d") == {"model.h5": model.read_bytes()}
+
+
+def test_a_link_that_was_half_made_is_made_anew(machine: Here, there: Path, here: Path) -> None:
+    put(there / "d/a", "1")
+    (there / "d/link").symlink_to("a")
+    (here / "d").mkdir()
+    mine = here / "d" / f"{part.part_of(here / 'd/link').name}-link"
+    mine.symlink_to("elsewhere")
+    (here / "d" / ".orch-part-other-link").symlink_to("elsewhere")
+    assert bring(machine, there / "d", here / "d") == []
+    assert (here / "d/link").readlink() == Path("a")
+    assert parts(here / "d") == [".orch-part-other-link"], "another's, younger than a day"
+
+
+def test_links_that_nobody_makes_any_more_are_cleared_away(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / ".orch-part-other-link").symlink_to("elsewhere")
+    part.clear_away(here)
+    assert parts(here) == [".orch-part-other-link"]
+    monkeypatch.setattr(part, "_OLD", -1.0)
+    part.clear_away(here)
+    assert parts(here) == []
+
+
+def test_a_file_is_written_whole_by_several_at_once(here: Path) -> None:
+    texts = [letter * 300_000 for letter in "abcd"]
+    threads = [threading.Thread(target=part.write_whole, args=(here / "f", text, 0o600)) for text in texts]
+    with Part(here / "f") as killed:  # what one left that was killed
+        killed.write(b"x" * 400_000)
+    assert len(parts(here)) == 1
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (here / "f").read_text() in texts
+    assert parts(here) == []
+
+
+def test_what_could_not_be_written_whole_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Part, "place", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        part.write_whole(here / "f", "text")
+    assert list(here.iterdir()) == []
 
 
 def test_a_sparse_file_stays_one(machine: Here, there: Path, here: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,3 +135,12 @@ def test_a_copy_is_remembered_until_it_is_done(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with token(tmp_path / "file" / "m", "a") as one, token(tmp_path / "file" / "m", "a") as two:
         assert one != two
+
+
+def test_a_copy_that_nobody_went_on_with_is_forgotten(tmp_path: Path) -> None:
+    for name, days in (("old", 9), ("young", 6)):
+        (tmp_path / name).write_text("0123456789abcdef")
+        os.utime(tmp_path / name, (time.time() - days * 86400,) * 2)
+    with token(tmp_path, "gpu01", "/data", "big"):
+        assert not (tmp_path / "old").exists()
+        assert (tmp_path / "young").exists()
