@@ -18,7 +18,7 @@ def collected(app: App, host: Host, argv: tuple[str, ...], max_size: str) -> tup
     """Collect the code to send: the project, or the bundled trainer where no command is given."""
     from orchestrator.container.identity import identity_of
     from orchestrator.run.code.bundle import collect
-    from orchestrator.run.code.commit import unsent
+    from orchestrator.run.code.unsent import unsent
     from orchestrator.run.order import TRAINER, trainer_bundle
     from orchestrator.units import bytes_of
 

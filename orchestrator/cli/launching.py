@@ -99,12 +99,22 @@ def launch_on(
 
     `more` gives lines that belong below that of the run.
     """
-    launched, new = begin(app, host, order, code)
-    return tell(app, host, code, manner, launched, new, more(launched))
+    begun = begin(app, host, order, code)
+    return tell(app, begun, manner, more(begun.launched))
 
 
-def begin(app: App, host: Host, order: Order, code: Code) -> tuple[Launched, bool]:
-    """Launch a run, and say whether its code was sent. Raises OrchError."""
+@dataclass(frozen=True)
+class Begun:
+    """A run that was launched; `new`: its code was sent for it."""
+
+    host: Host
+    code: Code
+    launched: Launched
+    new: bool
+
+
+def begin(app: App, host: Host, order: Order, code: Code) -> Begun:
+    """Launch a run. Raises OrchError."""
     from orchestrator.run import seen
     from orchestrator.run.launch import NeedsBundle
 
@@ -118,31 +128,23 @@ def begin(app: App, host: Host, order: Order, code: Code) -> tuple[Launched, boo
         _upload(app, host, order, code.whole())
         launched = _drawn(app, machine, order)
     seen.remember(seen.file(app.environ), launched.spec, order.diff)
-    return launched, new
+    return Begun(host, code, launched, new)
 
 
-def tell(
-    app: App,
-    host: Host,
-    code: Code,
-    manner: Manner,
-    launched: Launched,
-    new: bool,
-    more: Iterable[str],
-) -> int:
+def tell(app: App, begun: Begun, manner: Manner, more: Iterable[str]) -> int:
     """Tell of a run that was launched, and show what is to be seen; returns the exit code."""
     from orchestrator.inventory.find import cache_folder
     from orchestrator.run.code import kept
 
-    _tell(app, code, launched, new, manner)
+    _tell(app, begun, manner)
     if not manner.quiet:
         for line in more:
             app.say(line)
-        _tell_changes(app, host, launched)
-        _tell_next(app, launched, manner)
-    if code.bundle:  # only now: it may take a moment, and nobody waits for it
-        kept.keep(code.bundle, cache_folder(app.environ))
-    return _see(app, host, launched, manner)
+        _tell_changes(app, begun.host, begun.launched)
+        _tell_next(app, begun.launched, manner)
+    if begun.code.bundle:  # only now: it may take a moment, and nobody waits for it
+        kept.keep(begun.code.bundle, cache_folder(app.environ))
+    return _see(app, begun.host, begun.launched, manner)
 
 
 def _drawn(app: App, machine: Machine, order: Order) -> Launched:
@@ -203,11 +205,12 @@ def _upload(app: App, host: Host, order: Order, bundle: Bundle) -> None:
         upload(app.machine(host), order.place, bundle, told=sent)
 
 
-def _tell(app: App, code: Code, launched: Launched, new: bool, manner: Manner) -> None:
+def _tell(app: App, begun: Begun, manner: Manner) -> None:
+    launched = begun.launched
     if manner.quiet:
         click.echo(launched.spec.run)
         return
-    app.say(code.line(new))
+    app.say(begun.code.line(begun.new))
     click.echo(f"run     {launched.spec.run} on {launched.host}{_gpus_named(launched.indices)}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -99,25 +100,46 @@ def command(
         return prune_runs(app, chosen, prune, yes=yes, dry_run=dry_run, as_json=as_json)
     if dry_run or yes:
         raise UsageError("--dry-run and --yes go with --prune")
-    chosen = app.looked_at(hosts, exclude)
-    since = None if everything else A_DAY
-    outcomes = app.each(chosen, lambda m: _records(m, everyone, since, 0 if quiet else TAIL))
+    shown = Shown(everything, everyone, quiet, states, name, tag, as_json)
+    return _list(app, app.looked_at(hosts, exclude), shown)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Which runs are listed, and how."""
+
+    everything: bool  # also what ended more than a day ago
+    everyone: bool
+    quiet: bool
+    states: tuple[str, ...]  # empty: all
+    name: str | None
+    tag: str | None
+    as_json: bool
+
+    def takes(self, row: dict[str, Any]) -> bool:
+        """Whether a row is of a run that is asked for."""
+        if self.states and row["state"] not in self.states:
+            return False
+        return (not self.name or row["name"] == self.name) and (self.tag is None or self.tag in row["tags"])
+
+
+def _list(app: App, hosts: Sequence[Host], shown: Shown) -> int:
+    since, tail = None if shown.everything else A_DAY, 0 if shown.quiet else TAIL
+    outcomes = app.each(hosts, lambda m: _records(m, shown.everyone, since, tail))
     found = [(r, o.host) for o in outcomes for r in o.value or ()]
     found.sort(key=lambda f: (f[0].spec.asked, f[0].spec.run, f[1].name), reverse=True)
-    rows = [_row(record, host) for record, host in found]
-    rows = [r for r in rows if (not states or r["state"] in states) and (not name or r["name"] == name)]
-    rows = [r for r in rows if tag is None or tag in r["tags"]]
-    if as_json:
+    rows = [row for record, host in found if shown.takes(row := _row(record, host))]
+    if shown.as_json:
         print_json("ps", rows, ((o.host.name, o.error) for o in outcomes))
-    elif quiet:
+    elif shown.quiet:
         for run in dict.fromkeys(r["run"] for r in rows):
             click.echo(run)
     elif rows:
         _print(rows)
     elif not any(o.error for o in outcomes):
-        app.say("no runs" if everything else "no runs in the last day (older ones: orch ps -a)")
+        app.say("no runs" if shown.everything else "no runs in the last day (older ones: orch ps -a)")
     code = app.close(outcomes)
-    if not (as_json or quiet or everyone):
+    if not (shown.as_json or shown.quiet or shown.everyone):
         _say_silent(app, [o.host.name for o in outcomes if isinstance(o.error, Unreachable)])
         _say_lost(app, [record for record, _ in found])
     return code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +19,7 @@ from orchestrator.errors import Unreachable, UsageError
 if TYPE_CHECKING:
     from orchestrator.inventory import Host
     from orchestrator.run.launch import Launched
+    from orchestrator.run.order import Wishes
     from orchestrator.run.spec import RunSpec
 
 
@@ -52,21 +52,8 @@ def command(
     words = argv()
     earlier = find_earlier(app, word)
     host = _host(app, earlier.spec, hosts, exclude)
-    env = environment_again(app, host, earlier.spec, asked)
-    order = order_again(
-        earlier.spec,
-        host,
-        "rerun",
-        argv=words,
-        naming=asked.naming,
-        env=env,
-        gpus=asked.gpus,
-        share=asked.share,
-        watch=asked.manner.watch,
-        cwd=app.cwd,
-        diff=earlier.diff_of(app),
-    )
-    order = asked.timed(order)
+    wishes, diff = wishes_again(app, host, earlier.spec, asked), earlier.diff_of(app)
+    order = order_again(earlier.spec, host, "rerun", wishes, argv=words, cwd=app.cwd, diff=diff)
     code = earlier.code(app)
     if dry_run:
         return shown(app, host, order, code)
@@ -100,16 +87,14 @@ def one_host(app: App, words: Sequence[str], exclude: Sequence[str]) -> Host:
     return chosen[0]
 
 
-def environment_again(app: App, host: Host, old: RunSpec, asked: Asked) -> dict[str, str]:
-    """Return the variables of a run that runs again, and say which of them are taken from here."""
+def wishes_again(app: App, host: Host, old: RunSpec, asked: Asked) -> Wishes:
+    """Return what is asked of a run that runs again, and say which of its variables are taken from here."""
     from orchestrator.run.again import values_from_here
-    from orchestrator.run.order import environment
 
-    files = [app.cwd / Path(file).expanduser() for file in asked.env_files]
-    names = values_from_here(old, host, asked.env, app.environ, files)
+    names = values_from_here(old, host, asked.env, app.environ, asked.files(app))
     if names and not asked.manner.quiet:
         app.say(f"env     {', '.join(names)} as set here (a record holds names alone)")
-    return environment(host, (*names, *asked.env), app.environ, files)
+    return asked.wishes(app, host, names)
 
 
 def compared(old: RunSpec, launched: Launched) -> Iterator[str]:

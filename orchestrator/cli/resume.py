@@ -12,9 +12,9 @@ from orchestrator.cli import completing
 from orchestrator.cli.app import App
 from orchestrator.cli.collecting import collected, without
 from orchestrator.cli.earlier import AgainCommand, Earlier, argv
-from orchestrator.cli.launching import Code, begin, launch_on, tell
+from orchestrator.cli.launching import Code, Manner, begin, launch_on, tell
 from orchestrator.cli.options import host_options, pass_app
-from orchestrator.cli.rerun import compared, environment_again, one_host
+from orchestrator.cli.rerun import compared, one_host, wishes_again
 from orchestrator.cli.run_options import Asked, run_options
 from orchestrator.cli.runs import FoundRun, Worker, find_run, rerun_elsewhere
 from orchestrator.errors import Busy, Interrupted, LostConnection, Refused, Unreachable, UsageError
@@ -51,12 +51,16 @@ def command(
     """
     words = argv()
     found = _find(app, word)
-    worker = _resumable(app, found)
+    worker = _resumable(found)
     host = one_host(app, hosts, exclude) if hosts else worker.host
-    code, order = _order(app, found, worker, host, words, asked, same_code, max_size)
+    order = _order(app, found, host, words, asked, same_code)
+    if same_code:
+        code = Earlier(found.spec, found=found).code(app)
+    else:
+        code, order = _present(app, host, order, asked, max_size)
     if host.name == worker.host.name:
-        return launch_on(app, host, order, code, asked.manner, more=_more(found, worker))
-    return _elsewhere(app, found, worker, host, order, code, asked)
+        return launch_on(app, host, order, code, asked.manner, more=_more(found))
+    return _elsewhere(app, found, host, order, code, asked.manner)
 
 
 def _find(app: App, word: str | None) -> FoundRun:
@@ -69,7 +73,7 @@ def _find(app: App, word: str | None) -> FoundRun:
         raise
 
 
-def _resumable(app: App, found: FoundRun) -> Worker:
+def _resumable(found: FoundRun) -> Worker:
     """Return the worker whose work is taken over. Raises OrchError for a run that can't go on."""
     from orchestrator.container.identity import person_of
     from orchestrator.run.status import judge
@@ -89,49 +93,29 @@ def _resumable(app: App, found: FoundRun) -> Worker:
 
 
 def _order(
-    app: App,
-    found: FoundRun,
-    worker: Worker,
-    host: Host,
-    words: tuple[str, ...],
-    asked: Asked,
-    same_code: bool,
-    max_size: str,
-) -> tuple[Code, Order]:
+    app: App, found: FoundRun, host: Host, words: tuple[str, ...], asked: Asked, same_code: bool
+) -> Order:
+    """Return the order that takes the work over, with the code that the run had."""
     from orchestrator.run.again import order_again
     from orchestrator.run.resume import taking
 
-    old = Earlier(found.spec, found=found)
+    (worker,) = found.workers
     takes = taking(worker.record, _stale(app, worker, asked.naming.again))
-    order = order_again(
-        found.spec,
-        host,
-        "resume",
-        argv=words,
-        naming=asked.naming,
-        env=environment_again(app, host, found.spec, asked),
-        gpus=asked.gpus,
-        share=asked.share,
-        watch=asked.manner.watch,
-        cwd=app.cwd,
-        diff=old.diff_of(app) if same_code else "",
-    )
-    order = asked.timed(replace(order, takes=takes))
-    if host.name == worker.host.name:
-        order = replace(order, place=worker.record.place)
-    if same_code:
-        return old.code(app), order
-    return _present(app, host, order, asked, max_size)
+    wishes = wishes_again(app, host, found.spec, asked)
+    diff = Earlier(found.spec, found=found).diff_of(app) if same_code else ""
+    order = order_again(found.spec, host, "resume", wishes, argv=words, cwd=app.cwd, diff=diff)
+    place = worker.record.place if host.name == worker.host.name else order.place
+    return replace(order, takes=takes, place=place)
 
 
 def _present(app: App, host: Host, order: Order, asked: Asked, max_size: str) -> tuple[Code, Order]:
     """Return the code of the folder as it is now, and the order with it."""
     from orchestrator.container.identity import identity_of
-    from orchestrator.run.order import TRAINER, git_of
+    from orchestrator.run.order import git_of, is_trainer
 
     project = identity_of(host, app.cwd).project
     assert order.takes
-    own = tuple(order.spec.argv[: len(TRAINER)]) == TRAINER
+    own = is_trainer(order.spec.argv)
     if project.name != order.spec.project:
         raise UsageError(
             f"run {order.takes.run} is of project {order.spec.project}, this folder is {project.name}",
@@ -172,14 +156,13 @@ def _began(app: App, host: Host, run: str) -> bool:
     return bool(outcome.error or any(r.state for r in outcome.value or ()))
 
 
-def _elsewhere(
-    app: App, found: FoundRun, worker: Worker, host: Host, order: Order, code: Code, asked: Asked
-) -> int:
+def _elsewhere(app: App, found: FoundRun, host: Host, order: Order, code: Code, manner: Manner) -> int:
     """Copy the work to another host, and go on there; where that fails the run is as it was."""
     from orchestrator.cli.progress import bytes_sent
     from orchestrator.run.code.upload import upload
     from orchestrator.run.resume import claim, copy_work, give_back
 
+    (worker,) = found.workers
     source, target = app.machine(worker.host), app.machine(host)
     if found.spec.bundle != order.spec.bundle:  # it tells the run's files from its code
         upload(target, order.place, Earlier(found.spec, found=found).code(app).whole())
@@ -187,7 +170,7 @@ def _elsewhere(
     try:
         with bytes_sent(f"{host.name}: copying {found.id}", claimed.size) as sent:
             order = copy_work(source, target, claimed, order, told=sent)
-        launched, new = begin(app, host, order, code)
+        begun = begin(app, host, order, code)
     except (Interrupted, LostConnection) as error:
         if error.where != host.name or not order.takes or not order.takes.staged:
             give_back(source, target, worker.record, order, claimed.staged)
@@ -195,10 +178,12 @@ def _elsewhere(
     except BaseException:
         give_back(source, target, worker.record, order, claimed.staged)
         raise
-    return tell(app, host, code, asked.manner, launched, new, _more(found, worker)(launched))
+    return tell(app, begun, manner, _more(found)(begun.launched))
 
 
-def _more(found: FoundRun, worker: Worker) -> Callable[[Launched], Iterator[str]]:
+def _more(found: FoundRun) -> Callable[[Launched], Iterator[str]]:
+    (worker,) = found.workers
+
     def lines(launched: Launched) -> Iterator[str]:
         where = "" if launched.host == worker.host.name else f", copied from {worker.host.name}"
         yield f"work    that of {found.id}{where}"

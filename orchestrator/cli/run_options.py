@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from orchestrator.cli import completing
+from orchestrator.cli.app import App
 from orchestrator.cli.launching import Manner
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.run.launch import Order
-    from orchestrator.run.order import Naming
+    from orchestrator.inventory import Host
+    from orchestrator.run.order import Naming, Wishes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,11 +34,19 @@ class Asked:
     manner: Manner
     timeout: float | None = None  # seconds; None where nothing was said
 
-    def timed(self, order: Order) -> Order:
-        """Return the order with the time that the run may take, where it was said."""
-        if self.timeout is None:
-            return order
-        return replace(order, spec=replace(order.spec, timeout=self.timeout))
+    def files(self, app: App) -> list[Path]:
+        """Return the files of --env-file."""
+        return [app.cwd / Path(file).expanduser() for file in self.env_files]
+
+    def wishes(self, app: App, host: Host, names: Sequence[str] = ()) -> Wishes:
+        """Return it with the values of the variables; those of `names` come from here too.
+
+        Raises UsageError and ConfigError for values that can't be had.
+        """
+        from orchestrator.run.order import Wishes, environment
+
+        env = environment(host, (*names, *self.env), app.environ, self.files(app))
+        return Wishes(self.naming, env, self.gpus, self.share, self.manner.watch, self.timeout)
 
 
 _OPTIONS = (

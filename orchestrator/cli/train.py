@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +10,7 @@ import click
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
 from orchestrator.cli.collecting import collected, without
-from orchestrator.cli.launching import Code, launch_on, shown
+from orchestrator.cli.launching import Code, Manner, launch_on, shown
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.run_options import Asked, run_options
 from orchestrator.errors import Busy, Refused, Unreachable, UsageError
@@ -66,35 +66,32 @@ def command(
       orch train -d --hosts gpu01 --name nightly --gpus 2 -- python3 train.py
       orch train --hosts gpu01 -- --epochs=5
     """
-    from orchestrator.run.order import make_order
-
     _check_command(app, argv)
     candidates = _candidates(app, hosts, exclude, nodes)
     bundle, argv = collected(app, candidates[0], argv, max_size)
     bundle = without(app, bundle, candidates[0].settings.env_file, *asked.env_files)
 
     def order(host: Host) -> Order:
-        plain = make_order(
-            host,
-            argv,
-            bundle=bundle,
-            cwd=app.cwd,
-            naming=asked.naming,
-            env=_environment(app, host, asked.env, asked.env_files),
-            gpus=asked.gpus,
-            share=asked.share,
-            watch=asked.manner.watch,
-        )
-        return asked.timed(plain)
+        from orchestrator.run.order import make_order
+
+        return make_order(host, argv, asked.wishes(app, host), bundle=bundle, cwd=app.cwd)
 
     if dry_run:
         return shown(app, candidates[0], order(candidates[0]), Code.of(bundle))
-    for host in candidates[:-1]:
+    return _on_the_first(app, candidates, order, Code.of(bundle), asked.manner)
+
+
+def _on_the_first(
+    app: App, hosts: Sequence[Host], order: Callable[[Host], Order], code: Code, manner: Manner
+) -> int:
+    """Launch on the first host that takes the run; what the last one says stands."""
+    *others, last = hosts
+    for host in others:
         try:
-            return launch_on(app, host, order(host), Code.of(bundle), asked.manner)
+            return launch_on(app, host, order(host), code, manner)
         except (Busy, Unreachable, Refused) as error:
             app.say(f"{error.where}: {error.message}, so the next one")
-    return launch_on(app, candidates[-1], order(candidates[-1]), Code.of(bundle), asked.manner)
+    return launch_on(app, last, order(last), code, manner)
 
 
 def _check_command(app: App, argv: tuple[str, ...]) -> None:
@@ -124,9 +121,3 @@ def _candidates(
         f"{names} is {len(hosts)} hosts, a run takes one",
         hint=f"The first that has room: --hosts {names} --nodes 1; or name one: --hosts {hosts[0].name}",
     )
-
-
-def _environment(app: App, host: Host, pairs: tuple[str, ...], files: tuple[str, ...]) -> dict[str, str]:
-    from orchestrator.run.order import environment
-
-    return environment(host, pairs, app.environ, [app.cwd / Path(file).expanduser() for file in files])

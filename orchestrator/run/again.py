@@ -15,7 +15,7 @@ from orchestrator.errors import UsageError
 from orchestrator.inventory import Host
 from orchestrator.run.ids import new_id
 from orchestrator.run.launch import Order
-from orchestrator.run.order import Naming
+from orchestrator.run.order import Naming, Wishes, order_of
 from orchestrator.run.spec import RunSpec
 
 
@@ -50,30 +50,20 @@ def values_from_here(
 
 
 def order_again(
-    old: RunSpec,
-    host: Host,
-    kind: str,
-    *,
-    argv: Sequence[str],
-    naming: Naming,
-    env: Mapping[str, str],
-    gpus: str,
-    share: bool,
-    watch: int,
-    cwd: Path,
-    diff: str,
+    old: RunSpec, host: Host, kind: str, wishes: Wishes, *, argv: Sequence[str], cwd: Path, diff: str
 ) -> Order:
     """Return the order for the same run, with what is said otherwise; `kind` is rerun or resume."""
     identity = identity_for(host, old, cwd)
     git = dict(old.git) if diff or not old.git.get("diff") else {**old.git, "diff": ""}
     spec = replace(
         old,
-        **named_again(old, naming),
+        **named_again(old, wishes.naming),
         argv=tuple(argv) or old.argv,
         hosts=(host.name,),
         person=identity.person.name,
-        env=tuple(sorted(env)),
-        gpus=gpus or old.gpus,
+        env=tuple(sorted(wishes.env)),
+        gpus=wishes.gpus or old.gpus,
+        timeout=old.timeout if wishes.timeout is None else wishes.timeout,
         git=git,
         by=caller(),
         asked=time.time(),
@@ -83,8 +73,7 @@ def order_again(
         image={},
         packages=(),
     )
-    place, again = identity.place(host), naming.again
-    return Order(spec, place, env, share, watch, identity=identity, from_here=False, diff=diff, again=again)
+    return order_of(host, spec, wishes, identity, diff=diff, from_here=False)
 
 
 def named_again(old: RunSpec, naming: Naming) -> dict[str, Any]:

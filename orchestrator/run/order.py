@@ -9,13 +9,13 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import __version__
 from orchestrator.container.env_file import VARIABLE, read_env_file
-from orchestrator.container.identity import caller, identity_of
+from orchestrator.container.identity import Identity, caller, identity_of
 from orchestrator.errors import ConfigError, UsageError
 from orchestrator.hosts.masking import hide, hide_environment
 from orchestrator.inventory import Host
@@ -54,22 +54,29 @@ class Naming:
                 raise UsageError(f"--tag {tag}: not one word", hint=hint)
 
 
-def make_order(
-    host: Host,
-    argv: Sequence[str],
-    *,
-    bundle: Bundle,
-    cwd: Path,
-    naming: Naming,
-    env: Mapping[str, str],
-    gpus: str,
-    share: bool,
-    watch: int,
-) -> Order:
+@dataclass(frozen=True)
+class Wishes:
+    """What is said of a run besides its command and its code."""
+
+    naming: Naming = field(default_factory=Naming)
+    env: Mapping[str, str] = field(default_factory=dict)  # the values of its variables
+    gpus: str = ""  # as the spec has it; empty where nothing was said
+    share: bool = False  # take GPUs that someone uses
+    watch: int = 0  # seconds for which the launch stays and sees whether the command ends at once
+    timeout: float | None = None  # seconds that it may take; None where nothing was said
+
+
+def is_trainer(argv: Sequence[str]) -> bool:
+    """Whether a command is that of the bundled trainer."""
+    return tuple(argv[: len(TRAINER)]) == TRAINER
+
+
+def make_order(host: Host, argv: Sequence[str], wishes: Wishes, *, bundle: Bundle, cwd: Path) -> Order:
     """Return the order for a new run of `argv` on `host`, in the folder of work/ that `cwd` is here."""
     identity = identity_of(host, cwd)
     top = identity.project.folder
     git, diff = git_of(top, bundle)
+    naming = wishes.naming
     spec = RunSpec(
         run=new_id(naming.name),
         argv=tuple(argv),
@@ -80,16 +87,33 @@ def make_order(
         name=naming.name,
         note=naming.note,
         tags=naming.tags,
-        env=tuple(sorted(env)),
-        gpus=gpus,
-        sub="" if tuple(argv[:3]) == TRAINER else _below(cwd, top),
+        env=tuple(sorted(wishes.env)),
+        gpus=wishes.gpus,
+        sub="" if is_trainer(argv) else _below(cwd, top),
         git=git,
         by=caller(),
         asked=time.time(),
         orch=__version__,
+        timeout=wishes.timeout or 0,
     )
-    place, again = identity.place(host), naming.again
-    return Order(spec, place, env, share, watch, identity=identity, diff=diff, again=again)
+    return order_of(host, spec, wishes, identity, diff=diff)
+
+
+def order_of(
+    host: Host, spec: RunSpec, wishes: Wishes, identity: Identity, *, diff: str, from_here: bool = True
+) -> Order:
+    """Return the order for a spec; the rest of Order says how it is to be launched."""
+    return Order(
+        spec,
+        identity.place(host),
+        wishes.env,
+        wishes.share,
+        wishes.watch,
+        identity=identity,
+        from_here=from_here,
+        diff=diff,
+        again=wishes.naming.again,
+    )
 
 
 def git_of(top: Path, bundle: Bundle) -> tuple[dict[str, Any], str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.run.code.bundle import Bundle, Entry
-from orchestrator.run.code.commit import Commit, commit_of, unsent
+from orchestrator.run.code.commit import Commit, commit_of
+from orchestrator.run.code.unsent import unsent
 
 
 def git(top: Path, *words: str) -> str:

@@ -105,7 +105,7 @@ def test_no_git_is_no_error(top: Path, monkeypatch: pytest.MonkeyPatch, tmp_path
         (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 60\n")
         (tmp_path / "git").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        monkeypatch.setattr(commit_diff, "_PATIENCE", 0.1)
+        monkeypatch.setattr(commit_diff, "PATIENCE", 0.1)
     else:
         shutil.rmtree(top.parent / ".git")
         if without == "commit":

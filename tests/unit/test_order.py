@@ -17,6 +17,7 @@ from orchestrator.run.launch import launch_line, script
 from orchestrator.run.order import (
     TRAINER,
     Naming,
+    Wishes,
     environment,
     git_of,
     make_order,
@@ -110,13 +111,9 @@ def test_an_order_runs_where_the_caller_stands(tmp_path: Path) -> None:
     order = make_order(
         HOST,
         ["python3", "train.py"],
+        Wishes(Naming("nightly", note="try it", tags=("sweep",)), {"B": "2", "A": "1"}),
         bundle=collect(tmp_path),
         cwd=inner,
-        naming=Naming("nightly", note="try it", tags=("sweep",)),
-        env={"B": "2", "A": "1"},
-        gpus="",
-        share=False,
-        watch=0,
     )
     spec = order.spec
     assert (spec.sub, spec.env, spec.person, spec.project) == ("src/deep", ("A", "B"), "ana", "mnist")

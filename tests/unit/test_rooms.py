@@ -31,6 +31,8 @@ MAY = {
     "schedule": LEAVES | {"facts", "run", "inventory", "render", "hosts.command"},
     "demo": LEAVES,
 }
+# The rooms of `run`, and what each may import of it; what stands in `run` itself imports the code's alone.
+INSIDE_RUN = {"code": {"ids"}, "explain": {"code", "record", "spec", "status"}}
 ONLY_IN = {
     "fabric": "hosts",
     "paramiko": "hosts",
@@ -78,6 +80,16 @@ def test_a_room_imports_what_it_may(path: Path) -> None:
         inner = module.removeprefix("orchestrator.")
         allowed = MAY[room] | {room}
         assert any(inner == a or inner.startswith(a + ".") for a in allowed), f"{room} may not import {inner}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) == "run"], ids=lambda p: p.stem)
+def test_what_explains_a_run_stands_above_what_makes_it(path: Path) -> None:
+    room = path.relative_to(PACKAGE / "run").parts[0]
+    inside = {module.split(".")[2] for module in imports(path) if module.startswith("orchestrator.run.")}
+    if room in INSIDE_RUN:
+        assert inside <= INSIDE_RUN[room] | {room}
+    else:
+        assert inside & INSIDE_RUN.keys() <= {"code"}
 
 
 def test_only_the_command_line_prints() -> None:

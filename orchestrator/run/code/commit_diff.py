@@ -11,15 +11,13 @@ import threading
 from pathlib import Path
 
 from orchestrator.run.code.bundle import Bundle
+from orchestrator.run.code.commit import PATIENCE, git_environment
 
 MOST = 1_000_000
 """Bytes; a larger diff is left out, which its first lines say."""
 
 _NAMES = 50_000_000
 """Bytes of names that are read of a repository."""
-
-_PATIENCE = 10.0
-"""Seconds for git."""
 
 # Every setting of a person's own that would change the form is overruled. What was in a deleted file is not
 # shown: nothing of it is sent.
@@ -60,11 +58,11 @@ class _Git:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+                env=git_environment(),
             )
         except OSError:
             return
-        self._limit = threading.Timer(_PATIENCE, self._process.kill)
+        self._limit = threading.Timer(PATIENCE, self._process.kill)
         self._limit.daemon = True
         self._limit.start()
 
