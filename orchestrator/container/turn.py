@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -64,6 +65,10 @@ def turn(
             stream.write(b"done\n")
 
 
+_SHELLS_OWN = re.compile(r"^\S*sh: (?:(?:line )?\d+: )?(?:eval: )?")
+"""What a shell says before what is wrong: `/bin/sh: 17: eval: cannot create ...`."""
+
+
 def _take(host: str, stream: Stream, patience: float, told: Told) -> None:
     for line in _lines(host, stream, patience):
         word, _, rest = line.partition(" ")
@@ -74,7 +79,7 @@ def _take(host: str, stream: Stream, patience: float, told: Told) -> None:
         elif word == "taken":
             raise Busy(f"{_whose(rest)} is going on", where=host, hint="Try again when it is done.")
         else:
-            raise HostError(rest or line, where=host)
+            raise HostError(_SHELLS_OWN.sub("", rest) or line, where=host)
 
 
 def _whose(words: str) -> str:

@@ -237,7 +237,10 @@ def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
         return HostError(message, where=where, hint=hint)
     if how == "exists":
         return Taken(f"run {order.spec.run} exists already", where=where, hint="Try again.")
-    return HostError(f"the run could not be placed: {first}", where=where)
+    room = (
+        f"Make room there; old runs go by: orch ps --prune 30d {where}" if "No space left" in first else None
+    )
+    return HostError(f"the run could not be placed: {first}", where=where, hint=room)
 
 
 def not_resumable(how: str, by: str, run: str, where: str) -> OrchError:

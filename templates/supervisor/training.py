@@ -135,7 +135,10 @@ class Supervisor:
             self.child = self.start()
         except OSError as error:
             return self.not_started(error)
-        self.state.write(state="running", child=self.child.pid, child_start=start_time(self.child.pid))
+        try:
+            self.state.write(state="running", child=self.child.pid, child_start=start_time(self.child.pid))
+        except OSError:
+            pass  # the command may have deleted the folder; it is watched all the same, and each beat tries again
         if self.asked is not None:
             self.ask()
         status = self.wait()

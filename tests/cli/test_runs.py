@@ -361,7 +361,7 @@ def test_a_host_on_which_every_id_is_taken_is_told(project: Path) -> None:
         (
             "failed\nwhy mkdir: No space left on device",
             1,
-            "orch: gpu01: the run could not be placed: mkdir: No space",
+            "orch: gpu01: the run could not be placed: mkdir: No space left on device. Make room there",
         ),
     ],
 )

@@ -146,7 +146,7 @@ class Place:
         return " ".join(found.stdout.split())
 
 
-GPU = "0, GPU-a0, NVIDIA A100-SXM4-40GB, 535.183.01, 40960, 31744, 87, 64, 310.44, Disabled\n"
+GPU = "0, GPU-a0, NVIDIA A100-SXM4-40GB, 535.183.01, 40960, 3, 0, 31, 52.10, Disabled\n"
 
 
 def who_holds(run: str) -> str:

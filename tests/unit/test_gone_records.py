@@ -31,8 +31,19 @@ def test_a_run_whose_record_was_deleted_is_seen_and_ended(place: Place) -> None:
 def test_one_whose_work_alone_was_deleted_has_its_record(place: Place) -> None:
     place.launch("sleep", "60")
     shutil.rmtree(place.worker() / "work")
+    (place.worker().parent / "plots").mkdir()
     (record,) = place.records()
-    assert (judge(record).state, judge(record).cause) == ("running", "")
+    assert (record.gone, judge(record).state, judge(record).cause) == (False, "running", "")
+
+
+@pytest.mark.parametrize("name", ["spec.json", "gpu01/worker.json"])
+def test_one_whose_record_was_deleted_in_part_is_seen_and_ended(place: Place, name: str) -> None:
+    place.launch("sleep", "60")
+    (place.worker().parent / name).unlink()
+    (record,) = place.records()
+    assert (record.gone, record.spec.run) == (True, RUN + "1")
+    assert stop(place.machine, record, by="bob", grace=5).how == "stopped"
+    assert place.records() == ()
 
 
 def test_all_of_a_root_that_was_deleted(place: Place) -> None:
@@ -43,10 +54,14 @@ def test_all_of_a_root_that_was_deleted(place: Place) -> None:
     assert place.records() == ()
 
 
-@pytest.mark.parametrize("after", ["", "sleep 0.5; "])
-def test_a_command_that_deletes_its_record_is_told_at_once(place: Place, after: str) -> None:
+def test_a_command_that_deletes_its_record_is_told_at_once_and_watched_on(place: Place) -> None:
+    folder = '"$ORCH_RUN_DIR"'
     with pytest.raises(HostError, match="was deleted or closed as soon as it began"):
-        place.launch("sh", "-c", f'{after}rm -rf "$ORCH_RUN_DIR"; sleep 60', watch=60)
+        place.launch("sh", "-c", f"while [ -d {folder} ]; do rm -rf {folder}; done; sleep 60", watch=60)
+    (record,) = place.records()
+    assert record.gone
+    assert stop(place.machine, record, by="bob", grace=5).how == "stopped"
+    assert place.records() == ()
 
 
 def test_words_of_a_command_are_not_taken_for_those_of_its_supervisor(place: Place) -> None:

@@ -17,6 +17,7 @@ from orchestrator.container.turn import LOCK, turn
 from orchestrator.errors import Busy, HostError
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
+from tests.unit.here import MACHINE
 from tests.unit.test_launch import Place, place
 from tests.until import until
 
@@ -186,6 +187,17 @@ def test_where_no_turn_can_be_had(place: Place) -> None:
     file.touch()
     with pytest.raises(HostError, match=r"gpu01: .*[Nn]ot a directory"):
         with turn(place.machine, f"{file}/p"):
+            pass
+
+
+def test_what_the_shell_says_of_a_lock_that_can_not_be_written_begins_with_what_is_wrong(
+    place: Place,
+) -> None:
+    lock = place.folder / "hosts" / MACHINE / LOCK
+    lock.unlink(missing_ok=True)
+    lock.mkdir(parents=True)
+    with pytest.raises(HostError, match=r"^gpu01: (?!\S*sh: ).*[Ii]s a directory"):
+        with turn(place.machine, str(place.folder)):
             pass
 
 
