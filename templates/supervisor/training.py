@@ -138,7 +138,7 @@ class Supervisor:
         try:
             self.state.write(state="running", child=self.child.pid, child_start=start_time(self.child.pid))
         except OSError:
-            pass  # the command may have deleted the folder; it is watched all the same, and each beat tries again
+            pass  # the command may have deleted the folder: it is watched all the same, and beats try again
         if self.asked is not None:
             self.ask()
         status = self.wait()
