@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -111,6 +112,7 @@ GIT_CASES = {
         "src/keep.log",
         "src/b.log",
     ],
+    "[z-a]\nb[9-0]\n*.log\n": ["z", "a", "b5", "x.log"],
     "data/*\n!data/keep\n": ["data/keep", "data/drop", "data/sub/x"],
     "**/cache\r\nfoo?.txt\r\n[a-c].py\r\n!\r\n": [
         "x/cache/y",
@@ -172,10 +174,20 @@ def test_orchignore_has_the_last_word(top: Path, cache: Path) -> None:
     ]
 
 
-def test_a_bad_line_of_orchignore_is_named(top: Path, cache: Path) -> None:
-    write_all(top, {".orchignore": "a\n!\n"})
-    with pytest.raises(ConfigError, match=r"\.orchignore:2: '!' is no pattern"):
+@pytest.mark.parametrize("line", ["!", "[z-a]", "!" + "x" * 5000 + "[z-a]"], ids=["empty", "range", "long"])
+def test_a_bad_line_of_orchignore_is_named(top: Path, cache: Path, line: str) -> None:
+    write_all(top, {".orchignore": f"a\n{line}\n"})
+    with pytest.raises(ConfigError, match=rf"\.orchignore:2: '{re.escape(line[:60])}' is no pattern") as told:
         collect(top, cache=cache)
+    assert len(str(told.value)) < 300
+
+
+def test_pipes_and_folders_in_the_place_of_lists_are_no_lists(top: Path, cache: Path) -> None:
+    git(top, "init", "-q")
+    write_all(top, {"a": "", "part/.git": "gitdir: x\0y", "part/b": "", "sub/.gitignore/x": ""})
+    os.mkfifo(top / ".gitignore")
+    os.mkfifo(top / ".orchignore")
+    assert {"a", "part/b", "sub/.gitignore/x"} <= set(paths(collect(top, cache=cache)))
 
 
 @pytest.mark.parametrize(

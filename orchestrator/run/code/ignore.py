@@ -13,6 +13,9 @@ from pathspec import GitIgnoreSpec
 from orchestrator.errors import ConfigError
 from orchestrator.run.ids import ID
 
+_NO_PATTERN = (ValueError, re.error)  # the second for what makes a regex that is none: `[z-a]`
+_SHOWN = 60  # characters of a line that is no pattern
+
 ORCHIGNORE = ".orchignore"
 """The project's own list, at its top. gitignore syntax; it has the last word over `.gitignore`."""
 
@@ -97,10 +100,8 @@ def rules_of(top: Path) -> Rules:
     file = top / ORCHIGNORE
     lines = _lines(file)
     for number, line in enumerate(lines, 1):
-        try:
-            GitIgnoreSpec.from_lines([line])
-        except ValueError as error:
-            raise ConfigError(f"{line!r} is no pattern", where=f"{file}:{number}") from error
+        if not _valid(line):
+            raise ConfigError(f"{line[:_SHOWN]!r} is no pattern", where=f"{file}:{number}")
     reopened = tuple(
         tuple(line[1:].strip("/").split("/"))
         for line in (text.rstrip() for text in lines)
@@ -121,8 +122,10 @@ def _leads_to(folder: str, pattern: tuple[str, ...]) -> bool:
 
 def _lines(file: Path) -> list[str]:
     try:
+        if not file.is_file():  # a FIFO would be waited for
+            return []
         text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in a path that a broken .git names
         return []
     return [line.removesuffix("\r") for line in text.split("\n")]
 
@@ -132,14 +135,14 @@ def _read(file: Path) -> GitIgnoreSpec:
     lines = _lines(file)
     try:
         return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
+    except _NO_PATTERN:
         return GitIgnoreSpec.from_lines(line for line in lines if _valid(line))
 
 
 def _valid(line: str) -> bool:
     try:
         GitIgnoreSpec.from_lines([line])
-    except ValueError:
+    except _NO_PATTERN:
         return False
     return True
 
