@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from orchestrator.logs.follow import Following
     from orchestrator.logs.session import Piece, Position, Start
 
-_AHEAD = 64
-"""Pieces read ahead of what is shown: memory does not grow with the log."""
+
+_STUCK = 1.0
+"""Seconds to wait, when all is left, for a piece that is being taken: nobody may be reading what is shown."""
 
 
 class Flow:
@@ -37,7 +38,7 @@ class Flow:
         self._app, self._workers, self._live = app, workers, live
         self._start, self._positions = start, positions or {}
         self._failures: list[OrchError] = []
-        self._queue: queue.Queue[tuple[str, Piece | Exception | None]] = queue.Queue(_AHEAD)
+        self._turn, self._left = threading.Lock(), False
 
     @property
     def exit_code(self) -> int:
@@ -46,14 +47,16 @@ class Flow:
             return OK
         return self._failures[0].exit_code if len(self._workers) == 1 else FAILED
 
-    def pieces(self) -> Iterator[tuple[str, Piece]]:
-        """Yield host and piece as they come."""
-        return self._alone(*self._workers) if len(self._workers) == 1 else self._together()
+    def give(self, take: Callable[[str, Piece], None]) -> None:
+        """Hand each host and piece to `take` as they come, one at a time, until all logs have ended.
 
-    def _alone(self, worker: Worker) -> Iterator[tuple[str, Piece]]:
+        After that `take` is not called again, whatever ended it. While it does not return nothing more is
+        read: memory does not grow where nobody reads what is shown.
+        """
+        if len(self._workers) > 1:
+            return self._together(take)
         try:
-            for piece in self._following(worker).pieces():
-                yield worker.record.host, piece
+            self._read(self._workers[0], take)
         except OrchError as error:
             self._fail(error)
 
@@ -61,21 +64,40 @@ class Flow:
         self._failures.append(error)
         self._app.say(f"orch: {error}")
 
-    def _together(self) -> Iterator[tuple[str, Piece]]:
+    def _read(self, worker: Worker, take: Callable[[str, Piece], None]) -> None:
+        for piece in self._following(worker).pieces():
+            take(worker.record.host, piece)
+
+    def _together(self, take: Callable[[str, Piece], None]) -> None:
+        ends: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+        def in_turn(host: str, piece: Piece) -> None:
+            with self._turn:
+                if not self._left:
+                    take(host, piece)
+
+        def read(worker: Worker) -> None:
+            try:
+                self._read(worker, in_turn)
+                ends.put(None)
+            except Exception as error:  # told in the caller's thread
+                ends.put(error)
+
         for worker in self._workers:
-            threading.Thread(target=self._read, args=(worker,), daemon=True).start()
-        left = len(self._workers)
-        while left:
-            host, piece = self._queue.get()
-            if piece is None:
-                left -= 1
-            elif isinstance(piece, OrchError):
-                left -= 1
-                self._fail(piece)
-            elif isinstance(piece, Exception):
-                raise piece
-            else:
-                yield host, piece
+            threading.Thread(target=read, args=(worker,), daemon=True).start()
+        try:
+            for _ in self._workers:
+                self._heed(ends.get())
+        finally:
+            self._left = True
+            if self._turn.acquire(timeout=_STUCK):
+                self._turn.release()
+
+    def _heed(self, end: Exception | None) -> None:
+        if isinstance(end, OrchError):
+            self._fail(end)
+        elif end:
+            raise end
 
     def _following(self, worker: Worker) -> Following:
         from orchestrator.logs.follow import Following
@@ -90,12 +112,3 @@ class Flow:
             live=self._live,
             told=lambda line: self._app.say(f"orch: {line}"),
         )
-
-    def _read(self, worker: Worker) -> None:
-        host = worker.record.host
-        try:
-            for piece in self._following(worker).pieces():
-                self._queue.put((host, piece))
-            self._queue.put((host, None))
-        except Exception as error:  # told in the caller's thread
-            self._queue.put((host, error))

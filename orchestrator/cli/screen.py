@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from select import PIPE_BUF
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import colour
+from orchestrator.hosts.platform import ready
 
 if TYPE_CHECKING:
     from orchestrator.logs.session import Piece
@@ -37,18 +39,18 @@ class Screen:
             through = self._terminal and len(self._prefixes) == 1
             beginning = piece.offset == 0
             self._views[host] = View(prefix=self._prefixes[host], through=through, beginning=beginning)
-        return self._write(self._views[host].feed(piece.data).encode())
+        return self._write(self._views[host].shown(piece.data))
 
-    def end(self) -> None:
-        """Show what was held back of lines without an end."""
+    def end(self, *, left: bool = False) -> None:
+        """Show what was held back of lines without an end. `left`: only what somebody takes at once."""
         for view in self._views.values():
-            self._write(view.end().encode())
+            self._write(view.end().encode(), left=left)
         if self._terminal and self._last not in (b"\n", b""):
-            self._write(b"\n")  # what is said next begins a line of its own
+            self._write(b"\n", left=left)  # what is said next begins a line of its own
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, *, left: bool = False) -> None:
         self._last = data[-1:] or self._last
         sys.stdout.flush()
         view = memoryview(data)
-        while view:
-            view = view[os.write(1, view) :]
+        while view and not (left and not ready((), {1}, 0)):
+            view = view[os.write(1, view[:PIPE_BUF] if left else view) :]

@@ -107,11 +107,10 @@ def follow_run(
     screen = Screen([w.record.host for w in found.workers], raw=raw)
     flow = Flow(app, found.workers, live=live, start=start)
     try:
-        for host, piece in flow.pieces():
-            screen.show(host, piece)
+        flow.give(screen.show)
         screen.end()
     except KeyboardInterrupt:
-        screen.end()
+        screen.end(left=True)
         return _left(app, found, f"orch tail {found.called}")
     return (report_end(app, _again(app, found)) if live else OK) or flow.exit_code
 
@@ -128,8 +127,7 @@ def save_run(app: App, found: FoundRun, folder: Path, *, live: bool) -> int:
             stack.enter_context(closing(file))
         flow = Flow(app, found.workers, live=live, positions={h: f.position for h, f in files.items()})
         try:
-            for host, piece in flow.pieces():
-                files[host].write(piece)
+            flow.give(lambda host, piece: files[host].write(piece))
         except KeyboardInterrupt:
             _tell_files(app, files)
             return _left(app, found, f"orch tail {found.called} --output {folder}")

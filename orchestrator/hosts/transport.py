@@ -15,16 +15,19 @@ from paramiko.common import (
     MSG_CHANNEL_EXTENDED_DATA,
     cMSG_GLOBAL_REQUEST,
 )
-from paramiko.packet import Packetizer
+
+from orchestrator.hosts.packets import Packets
+from orchestrator.hosts.pieces import Pieces
 
 KEEPALIVE = 15.0
 """Seconds between two keepalives on a quiet connection."""
 
 _MISSED = 3  # unanswered keepalives after which the peer counts as gone, as ServerAliveCountMax
+_ROOM_TOLD = 4  # times that the host is told of new room for each windowful of data
 _TOO_LATE = (MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA, MSG_CHANNEL_EOF)
 
 
-class _Listening(Packetizer):  # type: ignore[misc]
+class _Listening(Packets):
     """Asks for a sign of life again and again, and counts what was asked since the peer was last heard.
 
     It is no time that is measured: whoever stood still himself, as a laptop asleep, has not listened.
@@ -46,10 +49,11 @@ class _Listening(Packetizer):  # type: ignore[misc]
             self._last = now
             self._ask()
 
-    def read_message(self) -> Any:
-        message = super().read_message()
-        self.unanswered = 0
-        return message
+    def _receive(self, check_rekey: bool) -> bool:
+        came = super()._receive(check_rekey)
+        if came:
+            self.unanswered = 0
+        return came
 
 
 class Transport(paramiko.Transport):  # type: ignore[misc]
@@ -70,12 +74,24 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
     def __init__(self, sock: Any, **options: Any) -> None:
         self._closed_there: set[int] = set()
         super().__init__(sock, packetizer_class=_Listening, **options)
+        self.packetizer.place = self._place
 
-    def open_channel(self, *args: Any, **options: Any) -> Any:
+    def open_channel(self, kind: str, *args: Any, **options: Any) -> Any:
         """Open a channel, whose number on the server may be that of one that was closed."""
-        channel = super().open_channel(*args, **options)
+        channel = super().open_channel(kind, *args, **options)
         self._closed_there.discard(channel.remote_chanid)
+        if kind == "session":  # nothing comes on it before a command is started
+            channel.in_buffer = Pieces()
+            channel.in_window_threshold = channel.in_window_size // _ROOM_TOLD
         return channel
+
+    def _place(self, number: int, data: memoryview) -> bool:
+        """Put data into its channel. Called in the thread that reads."""
+        channel = self._channels.get(number)
+        if not channel or not isinstance(channel.in_buffer, Pieces):
+            return False
+        channel.in_buffer.feed(data)
+        return True
 
     def _send_message(self, data: Any) -> None:
         """Send a message, unless it comes too late for its channel. Called under the lock for sending."""

@@ -15,7 +15,20 @@ _ERASE = re.compile(r"\x1b\[[012]?K")
 
 def moves(text: str) -> bool:
     """Tell whether anything makes the final state of a line another than its text."""
-    return "\r" in text or "\b" in text or bool(_ERASE.search(text))
+    return "\r" in text or "\b" in text or ("\x1b" in text and bool(_ERASE.search(text)))
+
+
+def plain(lines: bytes) -> bool:
+    """Tell whether whole lines are what they look like: good UTF-8, in which nothing moves."""
+    if b"\r" in lines or b"\b" in lines or b"\x1b" in lines:
+        return False
+    if lines.isascii():
+        return True
+    try:
+        lines.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def final(line: str) -> str:

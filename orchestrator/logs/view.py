@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Sequence
 
-from orchestrator.logs.line import Cells, final, moves
+from orchestrator.logs.line import Cells, final, moves, plain
 
 PART = 1 << 16
 """Characters of a line without an end that are shown as a part of it."""
@@ -28,6 +28,7 @@ class View:
 
     def __init__(self, *, prefix: str = "", through: bool = False, beginning: bool = True) -> None:
         self.prefix, self.through = prefix, through
+        self._before = prefix.encode()
         self._head: bytes | None = b"" if beginning else None
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._rest = ""  # of a line whose end is still to come
@@ -42,6 +43,26 @@ class View:
             return self._decode(data)
         pieces = (data[at : at + PART] for at in range(0, len(data), PART))
         return "".join(self._lines(self._decode(piece)) for piece in pieces)
+
+    def shown(self, data: bytes) -> bytes:
+        """Return what `feed` does, encoded; where lines are plain, as most are, without decoding them."""
+        start = data.find(b"\n") + 1
+        if self.through or not start:
+            return self.feed(data).encode()
+        shown: list[bytes | memoryview] = [self.feed(data[:start]).encode()]
+        while end := data.rfind(b"\n", start, start + PART) + 1:
+            shown += self._plain(data[start:end])
+            start = end
+        return b"".join([*shown, self.feed(data[start:]).encode()])
+
+    def _plain(self, lines: bytes) -> list[bytes | memoryview]:
+        """Return whole lines, none of them longer than PART, that begin a line."""
+        if not plain(lines):
+            return [self.feed(lines).encode()]
+        if not self._before:
+            return [lines]
+        prefixed = lines.replace(b"\n", b"\n" + self._before)
+        return [self._before, memoryview(prefixed)[: -len(self._before)]]
 
     def end(self) -> str:
         """Return what was held back, with a line end, at the end of the log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ import paramiko
 import pytest
 
 from orchestrator.errors import HostError
+from orchestrator.hosts.command import Script
 from orchestrator.hosts.connect import connect
 from tests.ssh.oracle import configure, orch_says, ssh_arrives
 from tests.ssh.peers import listening
@@ -120,3 +122,32 @@ def test_other_keys_are_tried_where_an_rsa_key_can_not_be_used(sshd: Server, rsa
     configure(sshd, f"IdentityFile {rsa}")
     assert ssh_arrives(sshd)
     assert orch_says() == "hi"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Ciphers aes128-gcm@openssh.com",),
+        ("Ciphers aes256-ctr", "MACs hmac-sha2-256-etm@openssh.com"),
+        ("Ciphers aes256-ctr", "MACs hmac-sha2-256"),
+    ],
+    ids=["gcm", "etm", "mac"],
+)
+@pytest.mark.parametrize("who", ["host", "here"])
+def test_new_keys_within_a_stream_lose_nothing(
+    sshd: Server, lines: tuple[str, ...], who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys are made anew some five times within it, as either side wants it."""
+    if who == "host":
+        restart(sshd, *lines, "RekeyLimit 1M")
+    else:
+        restart(sshd, *lines)
+        configure(sshd, "RekeyLimit 1M\n")  # for the ssh program
+        monkeypatch.setattr(paramiko.packet.Packetizer, "REKEY_BYTES", 1 << 20)
+    data = random.Random(7).randbytes(5_000_000)
+    (sshd.home / "data").write_bytes(data)
+    got = bytearray()
+    with connect(sshd.host()) as machine, machine.stream(Script("cat", 'cat "$HOME/data"')) as stream:
+        while piece := stream.read(1 << 18, timeout=60):
+            got += piece
+    assert bytes(got) == data

@@ -22,7 +22,7 @@ from tests.ssh.server import Server
 from tests.until import until
 
 MUCH = 1 << 20
-"""Bytes after whose taking paramiko tells the host that there is room again (more than a tenth of 2 MiB)."""
+"""Bytes after whose taking the host is told that there is room again (more than a quarter of 2 MiB)."""
 
 
 @pytest.mark.transport("fabric", reason="it is about how paramiko takes bytes off a channel")

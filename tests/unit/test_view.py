@@ -53,6 +53,33 @@ def test_cuts_change_nothing(data: bytes, cuts: list[int], prefix: str, through:
         assert in_pieces(data, cuts, **how) == shown(data, **how)
 
 
+mostly_lines = st.lists(
+    st.one_of(log_bytes, st.sampled_from([b"x" * 5 + b"\n", "zwölf\n".encode(), b"123456789\n", b"\n"])),
+    max_size=12,
+).map(b"".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    data=mostly_lines,
+    cuts=st.lists(st.integers(0, 1 << 16), max_size=8),
+    prefix=st.sampled_from(["", "gpu01 | "]),
+    through=st.booleans(),
+    beginning=st.booleans(),
+)
+def test_lines_that_are_not_decoded_look_as_those_that_are(
+    data: bytes, cuts: list[int], prefix: str, through: bool, beginning: bool
+) -> None:
+    how = {"prefix": prefix, "through": through, "beginning": beginning}
+    view, said, before = View(**how), b"", 0  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(views, "PART", 7)
+        for cut in [*sorted(c % (len(data) + 1) for c in cuts), len(data)]:
+            said += view.shown(data[before:cut])
+            before = cut
+        assert said + view.end().encode() == shown(data, **how).encode()
+
+
 plain = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="g"), max_size=30)
 
 
