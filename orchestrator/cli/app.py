@@ -65,6 +65,8 @@ class App:
     files: tuple[Path, ...] = ()
     flags: dict[str, str] = field(default_factory=dict)
     verbose: int = 0
+    inside: bool = False
+    """Whether the verb is a part of another one, which says what comes next."""
 
     @functools.cached_property
     def inventory(self) -> Inventory:

@@ -111,6 +111,7 @@ def _stage(folder: Path, hosts: str) -> Stage:
 
 
 def _play(stage: Stage, keep: bool, epochs: int, began: float) -> int:
+    before = images()
     status, _ = stage.orch("deploy", "--yes", "--hosts", "here")
     if status:
         return _failed(f"the deploy ended with {status}")
@@ -122,22 +123,30 @@ def _play(stage: Stage, keep: bool, epochs: int, began: float) -> int:
     finally:
         if not keep:
             stage.orch("down", "--yes", "--hosts", "here")
-            remove_image()
+            remove(images() - before)
     accuracies = re.findall(r"test accuracy ([01]\.\d+)", log)
     if status or not accuracies:
         return _failed(f"the training ended with {status}")
-    click.echo(f"demo: test accuracy {accuracies[-1]}, {time.monotonic() - began:.0f} s in all")
+    left = "" if keep else "; all of it is removed again"
+    click.echo(f"demo: test accuracy {accuracies[-1]}, {time.monotonic() - began:.0f} s in all{left}")
     return OK if float(accuracies[-1]) >= GOOD else _failed(f"that is below {GOOD}")
 
 
-def remove_image() -> None:
-    """Remove the image that the deploy built, if it built one; the base stays."""
+def images() -> set[str]:
+    """Return the images of Docker's that have the demo's name, as a person's own project may."""
     from orchestrator.container.identity import slug
     from orchestrator.demo import run
 
-    built = run("docker", "image", "ls", "-q", f"orch/{slug(getpass.getuser())}-demo").stdout.split()
-    if built:
-        run("docker", "image", "rm", *built)
+    name = f"orch/{slug(getpass.getuser())}-demo"
+    return set(run("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", name).stdout.split())
+
+
+def remove(images: set[str]) -> None:
+    """Remove images that a deploy built; the base stays."""
+    from orchestrator.demo import run
+
+    if images:
+        run("docker", "image", "rm", *sorted(images))
 
 
 def _failed(why: str) -> int:

@@ -68,7 +68,7 @@ def command(
     ask(app, yes, "a deploy changes things")
     done = _carry_out(app, [o.value for o in outcomes if o.value])
     ready = next((o.host.name for o in done if o.value), None)
-    if ready:
+    if ready and not app.inside:
         app.say(f"next:   orch train --hosts {ready} -- python3 train.py      orch ssh {ready}")
     unchanged = [o for o in outcomes if o.value and o.value.unchanged]
     return app.close([*failed, *unchanged, *done])

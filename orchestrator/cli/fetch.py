@@ -200,4 +200,5 @@ def _largest(chosen: Plan) -> list[str]:
         sizes[top + slash] += wanted.item.size if wanted.item.kind == "file" else 0
     if len(sizes) < 2:
         return []
-    return [f"  {size(count):>8}  {shown(name)}" for name, count in sizes.most_common(LARGEST)]
+    largest = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]
+    return [f"  {size(count):>8}  {shown(name)}" for name, count in largest]

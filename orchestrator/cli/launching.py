@@ -193,7 +193,7 @@ def _offer_deploy(app: App, host: Host) -> bool:
     from orchestrator.cli.main import cli
 
     app.say(f"{host.name}: nothing is deployed here yet, so first the deploy:")
-
+    app.inside = True
     return cli.main(["deploy", "--hosts", host.name], obj=app, standalone_mode=False) in (None, 0)
 
 

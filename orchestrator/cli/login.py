@@ -41,7 +41,7 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...], check: b
         return _for_each(app, app.looked_at(hosts, exclude), _checked)
     chosen = app.changed(hosts, exclude)
     if not app.interactive():
-        raise UsageError("orch login asks on a terminal, and there is none", hint="Log in before")
+        raise UsageError("orch login asks on a terminal, and there is none", hint="Log in from one first")
     return _for_each(app, chosen, lambda host: _logged_in(app, host))
 
 

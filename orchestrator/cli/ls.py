@@ -35,6 +35,8 @@ def command(
     from orchestrator.cli.runs import find_run, say_went_on
 
     found = find_run(app, word, hosts)
+    if word is None and not as_json:
+        app.say(f"run     {found.id}")
     say_went_on(app, found, "ls")
     roots = {w.host.name: posixpath.join(w.record.directory, "work", path) for w in found.workers}
     outcomes = app.each([w.host for w in found.workers], lambda m: _items(m, roots[m.host.name]))

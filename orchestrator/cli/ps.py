@@ -202,7 +202,9 @@ def _row(record: Record, host: Host) -> dict[str, Any]:
 
 
 def _age(record: Record, status: Status) -> float | None:
-    since = status.started if status.live else status.ended or status.started
+    from orchestrator.run.status import last_alive
+
+    since = status.started if status.live else last_alive(record, status)
     return None if since is None else max(0.0, record.ground.now - since)
 
 

@@ -108,6 +108,19 @@ def find_run(
     raise UsageError(f"{what} on {', '.join(h.name for h in chosen)}", hint="See: orch ps -a")
 
 
+def find_or_say(app: App, word: str | None, hosts: Sequence[str] = ()) -> FoundRun:
+    """Find a run as `find_run` does; the error for a silent host says what can be done."""
+    from orchestrator.errors import LostConnection, Unreachable
+
+    try:
+        return find_run(app, word, hosts)
+    except (Unreachable, LostConnection) as error:
+        anew = rerun_elsewhere(app, word, error.where)
+        begin_anew = f". To begin anew: {anew}" if anew else ""
+        hint = error.hint or f"Its runs may go on: nobody knows until it answers{begin_anew}"
+        raise type(error)(error.message, where=error.where, hint=hint) from error
+
+
 def _look(app: App, wanted: Wanted, hosts: Sequence[Host], tail: int, alive: bool = False) -> FoundRun | None:
     """Look for a run on hosts. Raises a host's error when it isn't found and may be where nobody answers."""
     outcomes = app.each(hosts, lambda machine: _matching(machine, wanted, tail))

@@ -14,6 +14,8 @@ from orchestrator.errors import OrchError
 if TYPE_CHECKING:
     from orchestrator.container.engine import Environment
     from orchestrator.hosts.base import Machine
+    from orchestrator.hosts.ssh_config import Route
+    from orchestrator.inventory import Host
 
 
 @click.command("ssh-config")
@@ -35,9 +37,21 @@ def command(app: App, hosts: tuple[str, ...], exclude: tuple[str, ...]) -> int:
     known_hosts = config_folder(app.environ) / "known_hosts"
     found = [(o.host, o.value) for o in outcomes if o.value]
     _pin(known_hosts, [line for host, env in found for line in known_hosts_lines(host, env)])
-    stanzas = (stanza(h, e, known_hosts) if e.in_container else host_stanza(h, e) for h, e in found)
+    stanzas = (
+        stanza(h, e, known_hosts, _route(h)) if e.in_container else host_stanza(h, e, _route(h))
+        for h, e in found
+    )
     click.echo("\n".join(stanzas), nl=False)
     return app.close(outcomes)
+
+
+def _route(host: Host) -> Route | None:
+    """Return how ssh itself reaches the host."""
+    from orchestrator.hosts.ssh_config import resolve
+
+    if host.connection == "local":
+        return None
+    return resolve(host.address, user=host.user, port=host.port, args=(*host.common_args, *host.extra_args))
 
 
 def _environment(app: App, machine: Machine) -> Environment:

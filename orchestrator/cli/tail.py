@@ -76,14 +76,14 @@ def command(
       orch tail nightly --since 10m
       orch tail nightly --output logs
     """
-    from orchestrator.cli.runs import find_run, only_worker
+    from orchestrator.cli.runs import find_or_say, only_worker
     from orchestrator.logs.session import Start
 
     if lines is not None and since is not None:
         raise UsageError("-n and --since exclude each other")
     if output and (raw or lines is not None or since is not None):
         raise UsageError("--output takes the whole log as it is: no -n, --since or --raw with it")
-    found = find_run(app, word, hosts)
+    found = find_or_say(app, word, hosts)
     if raw:
         only_worker(found)
     absent = () if hosts else found.absent

@@ -13,7 +13,7 @@ from orchestrator.cli.listing import print_json
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.table import fit
 from orchestrator.cli.why_bundle import write_bundle
-from orchestrator.errors import FAILED, OK, LostConnection, Unreachable
+from orchestrator.errors import FAILED, OK
 
 if TYPE_CHECKING:
     from orchestrator.cli.runs import FoundRun
@@ -51,6 +51,7 @@ def command(
       orch why nightly -n 40
       orch why nightly --bundle why.tar.gz
     """
+    from orchestrator.cli.runs import find_or_say
     from orchestrator.run.explain.why import in_order
 
     archive = app.cwd / Path(bundle).expanduser() if bundle else None
@@ -58,7 +59,7 @@ def command(
         from orchestrator.run.explain.archive import check_new
 
         check_new(archive)
-    found = _found(app, word, hosts)
+    found = find_or_say(app, word, hosts)
     outcomes = _looked(app, found)
     workers = in_order([o.value for o in outcomes if o.value])
     silent = [(host, error) for host, error in found.failures if host in found.spec.hosts]
@@ -86,18 +87,6 @@ def _told(
     called = found.id if word and found.id.startswith(word) else found.called
     change = _changed(app, found, workers[0])
     return as_row(called, workers, change, lines), text(called, workers, change, lines, silent)
-
-
-def _found(app: App, word: str | None, hosts: tuple[str, ...]) -> FoundRun:
-    from orchestrator.cli.runs import find_run, rerun_elsewhere
-
-    try:
-        return find_run(app, word, hosts)
-    except (Unreachable, LostConnection) as error:
-        anew = rerun_elsewhere(app, word, error.where)
-        begin_anew = f". To begin anew: {anew}" if anew else ""
-        hint = error.hint or f"Its runs may go on: nobody knows until it answers{begin_anew}"
-        raise type(error)(error.message, where=error.where, hint=hint) from error
 
 
 def _looked(app: App, found: FoundRun) -> list[Outcome[Worker]]:

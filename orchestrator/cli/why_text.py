@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.diff_text import difference_lines
 from orchestrator.gpus import user
-from orchestrator.logs.progress import progress
+from orchestrator.logs.progress import how_far
 from orchestrator.logs.view import last_lines
 from orchestrator.units import duration, ranges, size
 
@@ -81,7 +81,7 @@ def _of_worker(worker: Worker, lines: int) -> Rows:
         yield "continued", [f"by {around.continued}"]
     yield "command", [shlex.join(record.spec.argv)]
     yield from _said_of(record.spec)
-    if far := progress(around.progress, around.tail, now=record.ground.now):
+    if far := how_far(around.progress, around.tail, now=record.ground.now):
         yield "progress", [far]
     if shown := log_lines(worker, lines):
         yield "last lines", [f"| {line}" for line in shown]

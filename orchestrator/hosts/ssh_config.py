@@ -22,6 +22,8 @@ from orchestrator.hosts.ssh_tokens import Tokens, home, home_moved, local_user
 _ASK_SECONDS = 10.0  # `Match exec` may run a program of the user's
 _ONLY_SSH = ("KnownHostsCommand", "BindInterface")
 _DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
+_KINDS = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa")
+"""~/.ssh/id_KIND are the files that ssh tries where no IdentityFile names one."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,19 @@ class Route:
     """GSSAPIAuthentication: log in by a Kerberos ticket."""
     key_provider: str | None = None
     """PKCS11Provider: the library of a smart card."""
+
+    @property
+    def named_keys(self) -> tuple[str, ...]:
+        """The key files that ssh_config names; empty where it leaves that to ssh."""
+        folder = os.path.join(home(), ".ssh")
+        unnamed = {os.path.join(folder, f"id_{kind}") for kind in _KINDS}
+        return () if set(self.identity_files) <= unnamed else self.identity_files
+
+    @property
+    def named_known_hosts(self) -> tuple[str, ...]:
+        """The user's files of known hosts that ssh_config names; empty where it names none."""
+        unnamed = {os.path.join(home(), ".ssh", name) for name in ("known_hosts", "known_hosts2")}
+        return () if set(self.user_known_hosts) <= unnamed else self.user_known_hosts
 
 
 def resolve(

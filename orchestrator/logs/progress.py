@@ -21,18 +21,34 @@ _METRIC = re.compile(
 )
 # `Train:  55%|#####    | 5/9 [00:05<00:04,  1.01it/s, loss=0.3]`
 _TQDM = re.compile(r"(?:(?P<what>[^|]*?): +)?(\d+)%\|[^|]*\| *(\S+/\S+) \[[\d:]+<([\d:?]+)(.*)\]")
+# `2026-12-01 02:14:09.561715: I tensorflow/core/util/port.cc:153] oneDNN ...`, and what goes with it
+_TALK = re.compile(
+    r"[-\d]{10} [:.\d]+: [IW] \S+:\d+\] |[IW]\d{4} [:.\d]+ +\d+ \S+:\d+\] "
+    r"|To enable (?:them in other operations|the following instructions)"
+    r"|WARNING: All log messages before absl"
+)
+"""What TensorFlow says of itself at its start."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def progress(said: str, tail: str, *, now: float) -> str:
-    """Return one short text, empty where there is nothing to go by.
+    """Return one short text, empty where there is nothing to go by: how far it is, else the log's last line.
 
     `said` is the last line of progress.jsonl, `tail` the end of training.log, `now` in seconds since 1970.
     """
+    own = [line for line in _lines(tail) if not _TALK.match(line)]
+    return how_far(said, tail, now=now) or _cut(own[-1].strip() if own else "")
+
+
+def how_far(said: str, tail: str, *, now: float) -> str:
+    """Return the same without the last line: empty where neither tells of epochs or steps."""
+    return _told(said, now) or _read(_lines(tail))
+
+
+def _lines(tail: str) -> list[str]:
+    """Return a log's last lines that say something, as they look in the end."""
     seen = last_lines(tail.encode("utf-8", "replace"), 100, beginning=True)
-    lines = [_ANSI.sub("", line).rstrip() for line in seen]
-    lines = [line for line in lines if line.strip()]
-    return _told(said, now) or _read(lines) or _cut(lines[-1].strip() if lines else "")
+    return [line for line in (_ANSI.sub("", line).rstrip() for line in seen) if line.strip()]
 
 
 def _told(said: str, now: float) -> str:

@@ -64,6 +64,12 @@ def judge(record: Record) -> Status:
     return Status(state.get("state", "running"), _oddity(record), started=started)
 
 
+def last_alive(record: Record, status: Status) -> float | None:
+    """Return when a run ended, or was last seen alive, by its host's clock; None where nobody knows."""
+    when = status.ended or record.state.get("heartbeat") or status.started
+    return None if when is None else float(when)
+
+
 def _ended(record: Record, started: float | None) -> Status:
     state = record.state
     code, number = state.get("exit_code"), state.get("signal")

@@ -32,10 +32,11 @@ def call(
     failing: Mapping[str, Exception] = {},
     environ: Mapping[str, str] = {},
     terminal: bool = False,
+    inside: bool = False,
 ) -> Called:
     """Run `orch WORDS` in `cwd`; `prepare` gives each machine its answers, `failing` hosts are away.
 
-    `terminal`: stdout is one.
+    `terminal`: stdout is one. `inside`: as a part of another verb.
     """
     machines: dict[str, FakeMachine] = {}
 
@@ -51,7 +52,9 @@ def call(
     masking._hidden.clear()  # of other tests: a process is one call
     out, err = _Stream(terminal), _Stream(False)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = run(list(words), app=App(connect=connect, environ={**own, **environ}, cwd=cwd))
+        status = run(
+            list(words), app=App(connect=connect, environ={**own, **environ}, cwd=cwd, inside=inside)
+        )
     return Called(status, _text(out), _text(err), machines)
 
 

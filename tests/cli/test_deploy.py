@@ -236,6 +236,8 @@ def test_a_venv_is_installed_proven_and_written_down(project: Path) -> None:
 
     called = call(project, "deploy", "--yes", prepare=prepare)
     assert called.status == 0
+    assert "next:   orch train --hosts gpu01" in called.err
+    assert "next:" not in call(project, "deploy", "--yes", prepare=prepare, inside=True).err
     assert "  venv       install  Python 3.10.4   tensorflow-cpu==2.9.3" in called.err
     machine = called.machines["gpu01"]
     assert names(machine) == ["system+gpu+place+own", "place", "folders", "proof", "finish"]

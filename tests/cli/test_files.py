@@ -68,6 +68,12 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return made
 
 
+def test_ls_says_which_run_where_none_is_named(lab: Lab) -> None:
+    assert lab("ls")[2] == f"run     {RUN}\n"
+    assert lab("ls", "nightly")[2] == ""
+    assert lab("ls", "--json")[2] == ""
+
+
 def test_ls_shows_sizes_and_times(lab: Lab) -> None:
     status, out, _ = lab("ls", "nightly")
     assert status == 0
@@ -114,6 +120,13 @@ def test_fetch_brings_what_the_run_wrote(lab: Lab) -> None:
         "out.txt",
     ]
     assert lab("fetch", "nightly")[2] == "gpu01   0 files, 0 B (2 here already)\n"
+
+
+def test_what_is_of_one_size_is_listed_by_name(lab: Lab) -> None:
+    for number in (3, 1, 2):
+        put(lab.work() / f"checkpoints/{number}.h5", "x" * 20)
+    listed = lab("fetch", "nightly", "checkpoints")[2].splitlines()
+    assert [line.split()[-1] for line in listed[1:]] == ["1.h5", "2.h5", "3.h5"]
 
 
 def test_a_dry_run_of_fetch_lists_and_brings_nothing(lab: Lab) -> None:

@@ -10,7 +10,7 @@ from tests.cli.calling import call
 def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     called = call(tmp_path, "login", "gpu01")
     assert called.status == 2
-    assert called.err == "orch: orch login asks on a terminal, and there is none. Log in before\n"
+    assert called.err == "orch: orch login asks on a terminal, and there is none. Log in from one first\n"
 
 
 def test_which_hosts_must_be_said(tmp_path: Path) -> None:

@@ -87,6 +87,15 @@ def test_ps_lists_the_newest_first_with_causes(project: Path) -> None:
     assert [len(m.ran) for m in said.machines.values()] == [1, 1]
 
 
+def test_ps_counts_from_when_a_lost_run_was_last_seen(project: Path) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        lost = {**RUNNING, "boot_id": "another", "started": NOW - 90_000, "heartbeat": NOW - 240}
+        machine.answer_facts(runs="\n".join([HEAD, block(RUN, lost, lock="free")]))
+
+    row = call(project, "ps", "gpu01", prepare=prepare).out.splitlines()[1]
+    assert row.split()[1:6] == ["lost", "gpu01", "ana", "4", "min"]
+
+
 def test_ps_asks_for_the_last_day_of_the_callers_runs_unless_told_otherwise(project: Path) -> None:
     def text(*words: str) -> str:
         return call(project, "ps", "gpu01", *words, prepare=has_runs).machines["gpu01"].ran[0].text
@@ -186,6 +195,17 @@ def test_a_run_that_is_not_there(project: Path) -> None:
     said = call(project, "stop", "weekly", prepare=has_runs)
     assert said.status == 2
     assert said.err == "orch: no run 'weekly' on gpu01, gpu02. See: orch ps -a\n"
+
+
+@pytest.mark.parametrize("verb", ["tail", "why"])
+def test_what_can_be_done_where_the_host_of_a_run_is_silent(project: Path, verb: str) -> None:
+    dead = {"gpu02": Unreachable("no route to host (port 22)", where="gpu02")}
+    said = call(project, verb, "weekly", prepare=has_runs, failing=dead)
+    assert said.status == 69
+    assert said.err == (
+        "orch: gpu02: no route to host (port 22). Its runs may go on: nobody knows until it answers. "
+        "To begin anew: orch rerun weekly --hosts gpu01\n"
+    )
 
 
 def test_a_run_that_may_be_on_a_dead_host_is_not_called_missing(project: Path) -> None:

@@ -169,6 +169,14 @@ def test_an_end_that_nobody_recorded(host: RunFolders, more: dict[str, str], cau
     assert said.endswith("next:   orch resume nightly      orch rerun nightly      orch ps\n")
 
 
+def test_a_script_that_was_not_sent(host: RunFolders) -> None:
+    log = "python3: can't open file '/orch/work/trian.py': [Errno 2] No such file or directory\n"
+    host.add(BAD, state("failed", {"kind": "exit", "code": 2}, began=60, ended=30, exit_code=2), log=log)
+    said = host("why").out
+    assert f"See what was: orch ls {BAD}\n" in said
+    assert "progress" not in said, "the log's last line is shown below"
+
+
 def test_a_run_that_goes_on_in_another_leads_there(host: RunFolders) -> None:
     worker = host.add(
         BAD, state("stopped", {"kind": "stopped", "by": "bob"}, began=HOUR, ended=60, exit_code=0)

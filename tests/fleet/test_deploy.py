@@ -238,6 +238,24 @@ def test_keys_change_without_a_new_container(orch: Orch, gpu01: Host, tmp_path: 
     assert environment(gpu01)["container"] == before
 
 
+def test_the_container_opens_with_the_keys_of_ssh_config(orch: Orch, gpu01: Host, tmp_path: Path) -> None:
+    orch("deploy", "--yes", "gpu01")
+    config, inventory = orch.home / ".ssh" / "config", tmp_path / "lab" / "hosts.ini"
+    key = orch.fleet.client.key
+    config.write_text(f"Host gpu01\n  HostName {gpu01.address}\n  User ana\n  IdentityFile {key}\n")
+    inventory.parent.mkdir()
+    for line in ("gpu01", "gpu01 ansible_user=ana"):
+        inventory.write_text(f"{line}\n")
+        stanzas = orch.having(ORCH_INVENTORY=str(inventory))("ssh-config", "gpu01").stdout
+        # ssh asks the account, and not $HOME, where its files are: here they are named
+        known = f"Host *\n  UserKnownHostsFile {config.parent}/known_hosts\n"
+        whole = tmp_path / "config"
+        whole.write_text(config.read_text() + stanzas + known)
+        words = ["ssh", "-F", str(whole), "-o", "BatchMode=yes", "orch-mnist-gpu01", "id", "-un"]
+        done = subprocess.run(words, check=False, capture_output=True, text=True, stdin=-3, timeout=60)
+        assert done.stdout == "ana\n", (line, done.stderr)
+
+
 def test_a_taken_port(orch: Orch, gpu01: Host) -> None:
     gpu01.docker(
         "run", "-d", "--name", "web", "-p", "127.0.0.1:2222:80", "tensorflow/tensorflow:2.9.3", "sleep", "99"

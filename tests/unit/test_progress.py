@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.logs.progress import progress, span
+from orchestrator.logs.progress import how_far, progress, span
 
 TOLD = {
     "epoch": 9,
@@ -78,6 +78,30 @@ CASES = {
 @pytest.mark.parametrize("tail", CASES)
 def test_what_is_read_off_the_log(tail: str) -> None:
     assert progress("", tail, now=0) == CASES[tail]
+
+
+OF_TENSORFLOW = (
+    "2026-12-01 02:59:41.812417: I tensorflow/core/util/util.cc:169] oneDNN custom operations are on.\n",
+    "To enable them in other operations, rebuild TensorFlow with the appropriate compiler flags.\n",
+    "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n",
+    "I0000 00:00:1796093805.591047   14340 port.cc:153] oneDNN custom operations are on.\n",
+)
+
+
+@pytest.mark.parametrize("line", OF_TENSORFLOW)
+def test_what_tensorflow_says_of_itself_is_no_progress(line: str) -> None:
+    assert progress("", line, now=0) == ""
+    assert progress("", f"loading\n{line}", now=0) == "loading"
+
+
+def test_an_error_of_tensorflow_is_shown() -> None:
+    line = "2026-12-01 02:59:41.812417: E tensorflow/stream_executor/cuda.cc:271] failed call to cuInit"
+    assert progress("", line, now=0) == f"{line[:77]}..."
+
+
+def test_the_last_line_does_not_tell_how_far_it_is() -> None:
+    assert how_far("", "Epoch 1/9\n", now=0) == "epoch 1/9"
+    assert how_far("", "python3: can't open file 'trian.py'\n", now=0) == ""
 
 
 @given(said=st.text(max_size=30), tail=st.text(max_size=200))

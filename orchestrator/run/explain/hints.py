@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Known:
     """A failure that many people met. It is seen by its words in the log, or by its exit status.
 
-    `what` and `todo` may name groups of the pattern: `{name}`.
+    `what` may name groups of the pattern: `{name}`; RUN in `todo` is the run that it is about.
     """
 
     name: str

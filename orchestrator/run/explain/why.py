@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.facts.gpu import GPUS, Gpu, GpuReport
 from orchestrator.facts.question import ask
@@ -14,7 +14,7 @@ from orchestrator.run.explain.exception import last_exception
 from orchestrator.run.explain.files_of import files_of
 from orchestrator.run.explain.hints import Hint, hint
 from orchestrator.run.record import Record
-from orchestrator.run.status import Status, judge
+from orchestrator.run.status import Status, judge, last_alive
 
 DEADLINE = 60.0
 """Seconds a host has for the answer: nvidia-smi's own limit there is 20."""
@@ -64,7 +64,8 @@ class Worker:
         ended = self.status.state in ("failed", "lost")
         status = self.status.exit_status if ended else None
         kind = str((self.record.state.get("cause") or {}).get("kind"))
-        return hint(self.around.log, status=status, ended=ended, gpus=bool(self.record.gpus), kind=kind)
+        found = hint(self.around.log, status=status, ended=ended, gpus=bool(self.record.gpus), kind=kind)
+        return found and replace(found, todo=found.todo.replace("RUN", self.record.spec.run))
 
     @property
     def inferred_from(self) -> str:
@@ -92,9 +93,8 @@ class Worker:
     @property
     def age(self) -> float | None:
         """Seconds since its end, or since it was last seen alive; by its host's clock alone."""
-        state = self.record.state
-        when = self.status.ended or state.get("heartbeat") or self.status.started
-        return None if when is None else max(0.0, self.record.ground.now - float(when))
+        when = last_alive(self.record, self.status)
+        return None if when is None else max(0.0, self.record.ground.now - when)
 
     @property
     def good(self) -> Record | None:
