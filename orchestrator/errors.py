@@ -89,3 +89,8 @@ class Interrupted(OrchError):
     """Ctrl-C, where there is something to say about it."""
 
     exit_code = INTERRUPTED
+
+
+def reason(error: OSError) -> str:
+    """Return why the system said no, in the words that stand behind a colon: `no such file or directory`."""
+    return (error.strerror or str(error) or type(error).__name__).lower()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, reason
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 """What the name of an environment variable looks like."""
@@ -47,6 +47,6 @@ def read_env_file(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise ConfigError("no UTF-8 text", where=str(path)) from error
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), where=str(path)) from error
+        raise ConfigError(reason(error), where=str(path)) from error
     except NoVariable as error:
         raise ConfigError("expected NAME=VALUE", where=f"{path}:{error.line}") from error

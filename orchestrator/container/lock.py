@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.errors import ConfigError, OrchError
+from orchestrator.errors import ConfigError, OrchError, reason
 
 FILE = "image.lock"
 
@@ -108,7 +108,7 @@ def read_lock(folder: Path, *, must: bool = True) -> Lock:
         hint = "Deploy once without --locked, then: orch image lock"
         raise ConfigError(f"there is no {path}", hint=hint) from None
     except OSError as error:
-        raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"{path}: {reason(error)}") from error
     except (configparser.Error, UnicodeDecodeError) as error:
         line = getattr(error, "lineno", None) or next((n for n, _ in getattr(error, "errors", ())), None)
         where = f"{path}:{line}" if line else str(path)
@@ -132,7 +132,7 @@ def write_lock(lock: Lock) -> None:
         part.write_text(lock.text(), encoding="utf-8")
         part.replace(lock.path)
     except OSError as error:
-        raise OrchError(f"{lock.path} can't be written: {(error.strerror or str(error)).lower()}") from error
+        raise OrchError(f"{lock.path} can't be written: {reason(error)}") from error
 
 
 def refuse(lock: Path, host: str, differing: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.errors import OrchError, UsageError
+from orchestrator.errors import OrchError, UsageError, reason
 from orchestrator.files.listing import Item, kind_of
 
 _CHUNK = 1 << 18
@@ -50,7 +50,7 @@ def local(source: Path) -> Local:
             if stat.S_ISDIR(status.st_mode):
                 pending += [os.path.join(path, name) for name in os.listdir(place)]
         except OSError as error:
-            why = (error.strerror or "unreadable").lower()
+            why = reason(error)
             if not path:
                 raise UsageError(f"{source}: {why}") from error
             notes.append(f"not sent: {path} ({why})")
@@ -100,7 +100,7 @@ def content(file: Path, item: Item, start: int = 0) -> Iterator[bytes]:
                 yield data
             _check(file, item, opened)
     except OSError as error:
-        raise OrchError(f"{file} can't be read: {(error.strerror or str(error)).lower()}") from error
+        raise OrchError(f"{file} can't be read: {reason(error)}") from error
 
 
 def _check(file: Path, item: Item, opened: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from orchestrator.errors import HostError, OrchError
+from orchestrator.errors import HostError, OrchError, reason
 from orchestrator.files.listing import Item
 from orchestrator.files.part import Part, clear_away
 
@@ -151,4 +151,4 @@ def writing(to: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OrchError(f"{to} can't be written: {(error.strerror or str(error)).lower()}") from error
+        raise OrchError(f"{to} can't be written: {reason(error)}") from error

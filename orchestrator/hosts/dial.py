@@ -11,7 +11,7 @@ import tempfile
 import threading
 from typing import Any
 
-from orchestrator.errors import Unreachable
+from orchestrator.errors import Unreachable, reason
 from orchestrator.hosts.limit import Limit
 from orchestrator.hosts.platform import tune
 from orchestrator.hosts.ssh_config import Route
@@ -57,7 +57,7 @@ def _say(problem: OSError | None, port: int, limit: Limit) -> str:
         return f"connection timed out after {limit.seconds:g} s"
     if isinstance(problem, ConnectionRefusedError):
         return f"connection refused (port {port})"
-    return f"{(problem.strerror or str(problem)).lower()} (port {port})"
+    return f"{reason(problem)} (port {port})"
 
 
 def _look_up(host: str, route: Route, limit: Limit) -> list[Any]:

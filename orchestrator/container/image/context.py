@@ -17,7 +17,7 @@ from pathlib import Path
 from orchestrator.container.image.dockerfile import wrong_from
 from orchestrator.container.image.dockerignore import Rules, rules
 from orchestrator.container.image.source import IGNORE, Entry, Source
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, reason
 from orchestrator.inventory import Host
 
 _CHUNK = 1 << 20
@@ -64,7 +64,7 @@ def _dockerfile(host: Host, setting: str, file: Path) -> str:
     try:
         text = file.read_bytes().decode()
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{setting}: {file}: {why}", where=host.came_from(setting)) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{setting}: {file} is not UTF-8 text", where=host.came_from(setting)) from error
@@ -133,7 +133,7 @@ class _Reading:
         return None
 
     def _unreadable(self, path: str, error: OSError) -> ConfigError:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         return ConfigError(
             f"build_context: {self._top / path}: {why}",
             where=self._where,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from orchestrator.errors import OrchError
+from orchestrator.errors import OrchError, reason
 from orchestrator.files.archive import TRAILER, Differs, content, gathered, member, padding, time_of
 from orchestrator.inventory.find import cache_folder
 from orchestrator.run.code.digests import PRIVATE_KEY, Digests, Unsteady
@@ -155,7 +155,7 @@ def _entry(within: Walk, item: Found, digests: Digests, notes: list[str]) -> Ent
         except FileNotFoundError:  # gone since it was listed
             return None
         except OSError as error:
-            notes.append(f"not sent: {item.path} ({(error.strerror or 'unreadable').lower()})")
+            notes.append(f"not sent: {item.path} ({reason(error)})")
             return None
         if digest == PRIVATE_KEY:
             notes.append(f"not sent: {item.path} (a private key)")

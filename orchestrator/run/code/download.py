@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.errors import HostError, LostConnection, OrchError
+from orchestrator.errors import HostError, LostConnection, OrchError, reason
 from orchestrator.files.archive import incoming
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host
@@ -38,7 +38,7 @@ def fetch_bundle(machine: Machine, place: str, digest: str, *, cache: Path | Non
         return pack.finish(bundle)
     except OSError as error:
         pack.drop()
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise OrchError(f"{pack.store} can't be written: {why}") from error
     except BaseException:
         pack.drop()

@@ -11,7 +11,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.errors import OrchError
+from orchestrator.errors import OrchError, reason
 from orchestrator.inventory.find import cache_folder
 from orchestrator.run.code.bundle import Bundle, Changed
 from orchestrator.run.code.packs import Kept, Packing, Place, is_whole, manifests, read, trim
@@ -61,7 +61,7 @@ def packing(cache: Path | None = None) -> Packing:
     try:
         return Packing(store)
     except OSError as error:
-        raise OrchError(f"{store} can't be written: {(error.strerror or str(error)).lower()}") from error
+        raise OrchError(f"{store} can't be written: {reason(error)}") from error
 
 
 def _free(store: Path) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.errors import UsageError
+from orchestrator.errors import UsageError, reason
 from orchestrator.run.code.ignore import FETCHED, ORCHIGNORE, Rules, never_sent, rules_of
 from orchestrator.units import size
 
@@ -97,7 +97,7 @@ def _folder(result: Walk, base: str, rules: Rules) -> list[tuple[str, Rules]]:
         with os.scandir(folder) as listing:
             entries = {entry.name: entry for entry in listing}
     except OSError as error:
-        result.notes.append(f"not sent: {base or '.'} ({_reason(error)})")
+        result.notes.append(f"not sent: {base or '.'} ({reason(error)})")
         return []
     if base and {"pyvenv.cfg", FETCHED} & entries.keys():
         return []
@@ -131,7 +131,7 @@ def _take(result: Walk, path: str, entry: os.DirEntry[str]) -> None:
     except FileNotFoundError:  # gone since it was listed
         pass
     except OSError as error:
-        result.notes.append(f"not sent: {path} ({_reason(error)})")
+        result.notes.append(f"not sent: {path} ({reason(error)})")
 
 
 def _inner_target(top: Path, path: str) -> str | None:
@@ -171,7 +171,3 @@ def _narrow(path: str, weights: dict[str, int]) -> str:
             break
         path = heaviest
     return path
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()

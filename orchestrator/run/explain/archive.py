@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator import __version__
-from orchestrator.errors import HostError, OrchError, UsageError
+from orchestrator.errors import HostError, OrchError, UsageError, reason
 from orchestrator.files.archive import EPOCH
 from orchestrator.files.part import Part
 from orchestrator.hosts.base import Machine
@@ -84,7 +84,7 @@ def write(path: Path, folder: str, files: Mapping[str, bytes]) -> int:
     except FileExistsError as error:
         raise _is_there(path) from error
     except OSError as error:
-        raise OrchError(f"{path} can't be written: {(error.strerror or str(error)).lower()}") from error
+        raise OrchError(f"{path} can't be written: {reason(error)}") from error
     return len(data)
 
 

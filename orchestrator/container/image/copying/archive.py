@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.container.image.copying.cargo import Cargo, plain, processor
-from orchestrator.errors import UsageError
+from orchestrator.errors import UsageError, reason
 from orchestrator.facts.images import LAYER_DIGITS, config_text
 from orchestrator.units import how_many
 
@@ -25,7 +25,7 @@ def read_archive(file: Path) -> Cargo:
         with tarfile.open(file, "r:") as archive:
             return _read(archive, file)
     except OSError as error:
-        raise UsageError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+        raise UsageError(f"{file}: {reason(error)}") from error
     except (tarfile.TarError, ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "It is to be what docker save or orch image copy wrote."
         raise UsageError(f"{file} holds no whole image", hint=hint) from error

@@ -17,7 +17,7 @@ from orchestrator.container.image.copying.archive import read_archive
 from orchestrator.container.image.copying.cargo import Cargo, cargo, engine_name, plain, processor
 from orchestrator.container.image.copying.packing import packer, unpacker
 from orchestrator.container.refusals import engine_error, engine_trouble
-from orchestrator.errors import Busy, HostError, OrchError, Refused
+from orchestrator.errors import Busy, HostError, OrchError, Refused, reason
 from orchestrator.facts.copying import COPYING, CopyingReport
 from orchestrator.facts.docker import DOCKER, DockerReport
 from orchestrator.facts.images import IMAGES, HostImage, ImagesReport
@@ -235,7 +235,7 @@ class File:
         try:
             room = os.statvfs(self.path.parent)
         except OSError as error:
-            raise OrchError(f"{self.path.parent}: {(error.strerror or str(error)).lower()}") from error
+            raise OrchError(f"{self.path.parent}: {reason(error)}") from error
         free = room.f_bavail * room.f_frsize
         if what.size > free:
             raise OrchError(f"{self.path}: {size(what.size)} are needed, and {size(free)} are free")
@@ -250,7 +250,7 @@ class File:
         try:
             number = os.open(self.part, os.O_WRONLY | os.O_CREAT, 0o644)
         except OSError as error:
-            raise OrchError(f"{self.part}: {(error.strerror or str(error)).lower()}") from error
+            raise OrchError(f"{self.part}: {reason(error)}") from error
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
