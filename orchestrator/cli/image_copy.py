@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
+from orchestrator.cli.image_ends import HERE, Words, is_file, source_of, targets_of
 from orchestrator.cli.options import inventory_options, pass_app
 from orchestrator.errors import OrchError, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.container.image.copying.cargo import Cargo
-    from orchestrator.container.image.copying.ends import End, File, Store
+    from orchestrator.container.image.copying.end import End
+    from orchestrator.container.image.copying.file import File
     from orchestrator.container.image.copying.route import Arrived
-    from orchestrator.hosts.base import Machine
+    from orchestrator.container.image.copying.store import Store
     from orchestrator.hosts.fleet import Outcome
-    from orchestrator.inventory import Host
-
-HERE = "here"
-
-
-@dataclass(frozen=True)
-class Words:
-    """What a command line names: an image (None: of this project's environment), and places."""
-
-    image: str | None
-    source: str
-    targets: tuple[str, ...]
 
 
 @click.command("copy")
@@ -54,9 +42,9 @@ def command(app: App, direct: bool, overwrite: bool, words: tuple[str, ...]) -> 
       orch image copy gpu01 mnist.tar
     """
     named = _parted(app, words)
-    source = _source(app, named)
+    source = source_of(app, named)
     what = _what(app, named, source)
-    outcomes = _targets(app, named, source)
+    outcomes = targets_of(app, named, source)
     arrived = _carry_out(app, source, what, [o.value for o in outcomes if o.value], direct, overwrite)
     return app.close([*(o for o in outcomes if o.error), *arrived])
 
@@ -73,84 +61,24 @@ def _parted(app: App, words: Sequence[str]) -> Words:
         if word.endswith((".tar.gz", ".tgz", ".tar.zst")):
             raise UsageError(f"{word}: a file is written and read as .tar", hint="Pack it afterwards.")
     for word in targets:
-        if _is_file(word) and targets.count(word) > 1:
+        if is_file(word) and targets.count(word) > 1:
             raise UsageError(f"{word} is named twice")
     return Words(image, source, tuple(targets))
-
-
-def _is_file(word: str) -> bool:
-    return word.endswith(".tar")
 
 
 def _is_place(app: App, word: str) -> bool:
     from orchestrator.hosts.ssh_config import is_named
 
-    if word == HERE or _is_file(word):
+    if word == HERE or is_file(word):
         return True
     known = word in app.inventory.groups or any(word == h.name for h in app.inventory.hosts)
     return known or (":" not in word and "/" not in word and is_named(word))
 
 
-def _source(app: App, named: Words) -> Store | File:
-    if _is_file(named.source):
-        return _file(app, named.source)
-    host = _here(app) if named.source == HERE else _one(app, named.source)
-    (outcome,) = app.each([host], lambda machine: _store(app, machine))
-    if outcome.error:
-        raise outcome.error
-    assert outcome.value
-    return outcome.value
-
-
-def _one(app: App, word: str) -> Host:
-    hosts = app.changed([word])
-    if len(hosts) != 1:
-        raise UsageError(f"{word} is {len(hosts)} hosts, and one is copied from", hint="Name one.")
-    return hosts[0]
-
-
-def _here(app: App) -> Host:
-    """Return this machine, or the host of the inventory that has its name."""
-    from orchestrator.inventory import Host, Settings
-
-    found = next((h for h in app.inventory.hosts if h.name == HERE), None)
-    if found:
-        return found
-    command = tuple(app.environ.get("ORCH_ENGINE_COMMAND", "").split())
-    engine = app.environ.get("ORCH_ENGINE") or ("docker" if command else "auto")
-    return Host(HERE, HERE, connection="local", settings=Settings(engine=engine, engine_command=command))
-
-
-def _store(app: App, machine: Machine) -> Store:
-    from orchestrator.container.identity import identity_of
-    from orchestrator.container.image.copying.ends import open_store
-    from orchestrator.container.settle import settle
-
-    place = identity_of(machine.host, app.cwd).place(machine.host)
-    settle(machine, place)
-    host = machine.host
-    if not host.settings.in_container:
-        why = f" ({host.picked})" if host.picked else f" ({host.came_from('engine')})"
-        raise UsageError(
-            f"{host.name}: images are docker's and podman's, and engine = {host.settings.engine} there{why}"
-        )
-    return open_store(machine, place)
-
-
-def _file(app: App, word: str) -> File:
-    from orchestrator.container.image.copying.ends import File
-    from orchestrator.facts.copying import COPYING
-    from orchestrator.facts.question import ask
-    from orchestrator.inventory import Host
-
-    machine = app.machine(Host(HERE, HERE, connection="local"))
-    return File(machine, ask(machine, COPYING).of(COPYING), app.cwd / Path(word).expanduser())
-
-
 def _what(app: App, named: Words, source: Store | File) -> Cargo:
     from orchestrator.container.image.copying.archive import check_named, read_archive
     from orchestrator.container.image.copying.cargo import pick
-    from orchestrator.container.image.copying.ends import File
+    from orchestrator.container.image.copying.file import File
 
     if isinstance(source, File):
         found = read_archive(source.path)
@@ -179,24 +107,10 @@ def _of_the_project(app: App, source: Store) -> Cargo:
     return cargo(found, mine or None)
 
 
-def _targets(app: App, named: Words, source: Store | File) -> list[Outcome[End]]:
-    from orchestrator.hosts.fleet import Outcome
-    from orchestrator.inventory import Host
-
-    files = [_file(app, word) for word in named.targets if _is_file(word)]
-    words = [word for word in named.targets if word != HERE and not _is_file(word)]
-    hosts = list(app.changed(words)) if words else []
-    hosts += [_here(app)] if HERE in named.targets else []
-    if any(h.name == source.title for h in hosts):
-        raise UsageError(f"{source.title} is FROM and TO")
-    stores: list[Outcome[End]] = app.each(hosts, lambda machine: _store(app, machine))
-    return stores + [Outcome(Host(file.title, HERE), value=file) for file in files]
-
-
 def _carry_out(
     app: App, source: Store | File, what: Cargo, ends: Sequence[End], direct: bool, overwrite: bool
 ) -> list[Outcome[Arrived]]:
-    from orchestrator.container.image.copying.ends import COPY
+    from orchestrator.container.image.copying.end import COPY
     from orchestrator.container.image.copying.route import needs
 
     arrived = needs(what, ends, overwrite=overwrite)
@@ -218,7 +132,8 @@ def _announce(app: App, source: End, what: Cargo, names: Sequence[str]) -> None:
 def _direct(app: App, source: Store | File, what: Cargo, arrived: Sequence[Arrived]) -> None:
     from orchestrator.cli.waiting import WAITING
     from orchestrator.container.image.copying.direct import copy_direct
-    from orchestrator.container.image.copying.ends import COPY, Store
+    from orchestrator.container.image.copying.end import COPY
+    from orchestrator.container.image.copying.store import Store
 
     local = [
         e.title for e in (source, *(a.end for a in arrived)) if not isinstance(e, Store) or e.title == HERE
@@ -241,7 +156,7 @@ def _through_here(app: App, source: End, what: Cargo, arrived: Sequence[Arrived]
 
 def _outcome(app: App, what: Cargo, arrived: Arrived) -> Outcome[Arrived]:
     """Tell what became of one place."""
-    from orchestrator.container.image.copying.ends import COPY, NAME
+    from orchestrator.container.image.copying.end import COPY, NAME
     from orchestrator.hosts.fleet import Outcome
     from orchestrator.inventory import Host
     from orchestrator.units import size

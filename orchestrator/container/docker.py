@@ -1,43 +1,36 @@
-"""A deploy by Docker: look and plan in one exec, then build, start, prove and write down."""
+"""A deploy by Docker, carried out as it is planned: build, start, prove and write down."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from orchestrator.container.action import BESIDE, CREATE, KEEP, REPLACE
-from orchestrator.container.deploy import LOOK_DEADLINE, Ready, changed_meanwhile, common_values, stamp
-from orchestrator.container.difference import Difference
+from orchestrator.container.action import KEEP, REPLACE
+from orchestrator.container.deploy import Ready, changed_meanwhile, stamp
+from orchestrator.container.docker_plan import keep_to_lock, look_and_plan
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.image.build import Built, Told, build, build_base, look_at, pull, rename
 from orchestrator.container.image.context import read_source
-from orchestrator.container.image.locked import ImageLock, image_lock, lock_image
+from orchestrator.container.image.locked import ImageLock, lock_image
 from orchestrator.container.image.pins import Pins, pinned
-from orchestrator.container.image.recipe import Recipe, images_to_look_for, recipe_for
 from orchestrator.container.inputs import Inputs, read_inputs
 from orchestrator.container.lock import Lock, Locked
-from orchestrator.container.plan import ImageSteps, Plan
-from orchestrator.container.planning import make_plan
+from orchestrator.container.plan import Plan
 from orchestrator.container.proof import PROOF, Seen, check, look, through_sshd
-from orchestrator.container.refusals import check_engine
 from orchestrator.container.run_command import setup
 from orchestrator.container.since import noted
-from orchestrator.container.spec import Facts, container_spec, expected_gpus
+from orchestrator.container.spec import Facts, expected_gpus
 from orchestrator.container.start import Started, finish, place_keys, start, start_script, undo, undo_script
 from orchestrator.container.telling import head_line, plan_lines
 from orchestrator.container.turn import BUILD_LOCK, turn
 from orchestrator.errors import HostError, OrchError
-from orchestrator.facts.docker import DOCKER
-from orchestrator.facts.gpu import GPUS
-from orchestrator.facts.place import PLACE, LiveRun
-from orchestrator.facts.question import ask
-from orchestrator.facts.system import SYSTEM
+from orchestrator.facts.place import LiveRun
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command
 from orchestrator.inventory import Host
-from orchestrator.units import how_many, size
+from orchestrator.units import size
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ class DockerDeploy:
     @property
     def unchanged(self) -> Environment | None:
         """What is deployed, when nothing is to be done."""
-        return Environment.parse(self.facts.place.environment or "") if self.plan.unchanged else None
+        return self.facts.deployed if self.plan.unchanged else None
 
     @property
     def ending(self) -> tuple[LiveRun, ...]:
@@ -165,9 +158,11 @@ class DockerDeploy:
         Returns what another deploy has left, where that is what is wanted. Raises Busy where it is not.
         """
         now = look_and_plan(machine, self.identity, self.inputs, replace=self.replacing, lock=self.lock)
-        if not now.unchanged and not self.plan.stands(now.plan):
+        if now.plan.unchanged:
+            return now.facts.deployed
+        if not self.plan.stands(now.plan):
             raise changed_meanwhile(self.host)
-        return now.unchanged
+        return None
 
     def _start(self, machine: Machine, told: Told, token: str) -> Ready:
         """Start, prove and write down; undone where the proof fails."""
@@ -190,7 +185,8 @@ class DockerDeploy:
 
     def _tidy(self, machine: Machine, token: str) -> Ready:
         """The container stays as it is: keys are written anew, what was replaced long ago goes."""
-        environment = Environment.parse(self.facts.place.environment or "")
+        environment = self.facts.deployed
+        assert environment
         place_keys(machine, self.plan)
         finish(machine, self.plan, environment, token)
         return Ready(environment, None, 0)
@@ -259,66 +255,15 @@ def survey_docker(
     """
     source = read_source(machine.host)
     inputs = dataclasses.replace(read_inputs(machine.host, environ), source=source)
-    planned = look_and_plan(machine, identity, inputs, replace=replace, lock=lock)
-    return _kept_to(machine, planned, planned.lock) if planned.lock else planned
-
-
-def _kept_to(machine: Machine, planned: DockerDeploy, lock: ImageLock) -> DockerDeploy:
-    """Use an image that is there where it is what is locked; else build one, of the base that is locked."""
-    plan = planned.plan
-    if plan.action not in (CREATE, REPLACE, BESIDE):
-        return planned
-    base = planned.facts.docker.images.get(plan.recipe.base)
-    if not plan.image.build:
-        built = look_at(machine, plan, planned.engine)
-        if built.env == lock.env(plan.recipe, base):
-            return planned
-        plan = dataclasses.replace(plan, image=ImageSteps(pull=not base, build=True))
-    lock.check_base(plan.recipe, base)
-    note = f"the base and {how_many(len(lock.locked.packages), 'package')} as {lock.path.name} has them"
-    return dataclasses.replace(planned, plan=dataclasses.replace(plan, notes=(*plan.notes, note)))
-
-
-def look_and_plan(
-    machine: Machine,
-    identity: Identity,
-    inputs: Inputs,
-    *,
-    replace: bool,
-    lock: Lock | ImageLock | None = None,
-) -> DockerDeploy:
-    """Do what survey_docker does, with files that are read already."""
-    host = machine.host
-    facts = ask_facts(machine, identity, inputs)
-    check_engine(host, facts)
-    wanted = recipe_for(host, identity, facts.gpus, inputs)
-    spec = container_spec(host, identity, facts, inputs, wanted.digest)
-    keys = (*machine.client_keys, *inputs.keys)
-    locked = image_lock(lock, host, facts, wanted) if isinstance(lock, Lock) else lock
-    others = _not_locked(locked, facts, wanted, inputs.packages(jupyter=host.settings.jupyter))
-    plan = make_plan(host, identity, facts, spec, wanted, keys=keys, replace=replace, others=others)
-    engine = host.settings.container_command
-    return DockerDeploy(host, identity, inputs, facts, plan, engine, replace, lock=locked)
-
-
-def _not_locked(
-    lock: ImageLock | None, facts: Facts, recipe: Recipe, requirements: Sequence[str]
-) -> tuple[Difference, ...]:
-    """Return how what is deployed differs from what is locked. Raises ConfigError where the settings do."""
-    if not lock:
-        return ()
-    lock.check_recipe(recipe, requirements)
-    env = lock.env(recipe, facts.docker.images.get(recipe.base))
-    return lock.deployed_differs(Environment.read(facts.place.environment), env)
-
-
-def ask_facts(machine: Machine, identity: Identity, inputs: Inputs) -> Facts:
-    """Ask all that a plan needs to know of a host, in one exec."""
-    host = machine.host
-    values = {
-        **common_values(host, identity.place(host)),
-        "docker": host.settings.container_command,
-        "images": images_to_look_for(host, identity, inputs),
-    }
-    answers = ask(machine, SYSTEM, GPUS, DOCKER, PLACE, values=values, deadline=LOOK_DEADLINE)
-    return Facts(answers.of(SYSTEM), answers.of(GPUS), answers.of(DOCKER), answers.of(PLACE))
+    planned = keep_to_lock(machine, look_and_plan(machine, identity, inputs, replace=replace, lock=lock))
+    engine = machine.host.settings.container_command
+    return DockerDeploy(
+        machine.host,
+        identity,
+        inputs,
+        planned.facts,
+        planned.plan,
+        engine,
+        replacing=replace,
+        lock=planned.lock,
+    )

@@ -11,7 +11,6 @@ from typing import Any
 from orchestrator.container.action import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, UNPAUSE, choose_action
 from orchestrator.container.by_hand import by_hand, find, folder_deleted, old_name
 from orchestrator.container.difference import Difference, differences
-from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.image.recipe import Recipe
 from orchestrator.container.notes import notes
@@ -43,7 +42,7 @@ def make_plan(
     check_root(host, facts.place, facts.system)
     check_seen(host, facts)
     check_volumes(host, facts.place)
-    recorded = Environment.read(facts.place.environment)
+    recorded = facts.deployed
     same_engine = recorded if recorded and recorded.engine == spec.engine else None
     old = find(spec.name, facts.docker.containers, same_engine)
     if old:

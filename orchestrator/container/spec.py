@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs, short_digest
 from orchestrator.errors import HostError
@@ -39,6 +40,11 @@ class Facts:
     gpus: GpuReport
     docker: DockerReport
     place: PlaceReport
+
+    @property
+    def deployed(self) -> Environment | None:
+        """What is deployed there, as a deploy wrote it down; None for nothing, or for what makes no sense."""
+        return Environment.read(self.place.environment)
 
 
 @dataclass(frozen=True)

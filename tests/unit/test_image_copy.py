@@ -16,7 +16,7 @@ import pytest
 from orchestrator.container.image.copying import spread
 from orchestrator.container.image.copying.archive import check_named, read_archive
 from orchestrator.container.image.copying.cargo import Cargo, cargo, engine_name, pick, plain
-from orchestrator.container.image.copying.ends import File
+from orchestrator.container.image.copying.file import File
 from orchestrator.container.image.copying.packing import choose, packer, unpacker
 from orchestrator.container.image.copying.spread import Lane, Spread
 from orchestrator.errors import Busy, LostConnection, OrchError, Refused, UsageError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from orchestrator.container.image.copying.cargo import Cargo
-from orchestrator.container.image.copying.ends import Store
 from orchestrator.container.image.copying.packing import choose, packer
 from orchestrator.container.image.copying.route import UNSAVED, Arrived, unloaded, unsaved
+from orchestrator.container.image.copying.store import Store
 from orchestrator.errors import HostError, OrchError
 from orchestrator.hosts.command import Script, for_any_shell
 from orchestrator.hosts.ssh_config import resolve

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.container.image.copying.cargo import Cargo
-from orchestrator.container.image.copying.ends import COPY, NAME, End
+from orchestrator.container.image.copying.end import COPY, NAME, End
 from orchestrator.container.image.copying.packing import PLAIN, choose
 from orchestrator.container.image.copying.spread import Lane, Spread
 from orchestrator.errors import HostError, LostConnection, OrchError

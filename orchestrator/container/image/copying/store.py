@@ -1,73 +1,30 @@
-"""The ends of a copy: the images of a host or of this machine, and a .tar file here."""
+"""An end of a copy: the images of a host's engine, or of this machine's."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 from orchestrator.container.identity import caller
-from orchestrator.container.image.copying.archive import read_archive
 from orchestrator.container.image.copying.cargo import Cargo, cargo, engine_name, plain, processor
-from orchestrator.container.image.copying.packing import packer, unpacker
+from orchestrator.container.image.copying.end import COPY, NAME, THERE, loading, saving
 from orchestrator.container.refusals import engine_error, engine_trouble
-from orchestrator.errors import Busy, HostError, OrchError, Refused, reason
+from orchestrator.errors import HostError, Refused
 from orchestrator.facts.copying import COPYING, CopyingReport
 from orchestrator.facts.docker import DOCKER, DockerReport
 from orchestrator.facts.images import IMAGES, HostImage, ImagesReport
 from orchestrator.facts.question import ask
 from orchestrator.hosts.base import Machine
-from orchestrator.hosts.command import Command, Script, on_host, quote
+from orchestrator.hosts.command import Command, Script, on_host
 from orchestrator.render import render
 from orchestrator.units import size
 
 DEADLINE = 120.0
 """Seconds for what an end is asked: an engine with thousands of images takes its time."""
 
-THERE, NAME, COPY = "there", "name", "copy"
-"""What a place needs: nothing, only the names, or all of it."""
-
 _LOADED = re.compile(r"Loaded image(?: ID|\(s\))?: *(\S.*)")
-
-
-class End(Protocol):
-    """One end. `title`: what it is called to people."""
-
-    machine: Machine
-    report: CopyingReport
-
-    @property
-    def title(self) -> str: ...  # noqa: D102
-
-    def save(self, what: Cargo, how: str) -> Script:
-        """Return the script that writes an image, packed, to stdout."""
-
-    def need(self, what: Cargo, *, overwrite: bool) -> str:
-        """Return what it needs to have an image. Raises Refused, or HostError where it can't take it."""
-
-    def load(self, how: str) -> Script:
-        """Return the script that takes an image from stdin."""
-
-    def receiving(self) -> contextlib.AbstractContextManager[None]:
-        """Keep others away while it receives."""
-
-    def settle(self, what: Cargo, said: str) -> None:
-        """Give what was received its names. Raises HostError where it is not what was sent."""
-
-
-def _saving(read: str, how: str, report: CopyingReport) -> Script:
-    return Script("image save", render("container/image_save.sh.j2", read=read, pack=packer(how, report)))
-
-
-def _loading(take: str, how: str, report: CopyingReport) -> Script:
-    text = render("container/image_load.sh.j2", take=take, unpack=unpacker(how, report))
-    return Script("image load", text)
 
 
 @dataclass
@@ -91,7 +48,7 @@ class Store:
 
     def save(self, what: Cargo, how: str) -> Script:
         """Return the script that writes an image, packed, to stdout."""
-        return _saving(self.reading(what), how, self.report)
+        return saving(self.reading(what), how, self.report)
 
     def reading(self, what: Cargo) -> str:
         """Return the shell text that writes an image to stdout."""
@@ -141,7 +98,7 @@ class Store:
 
     def load(self, how: str) -> Script:
         """Return the script that takes an image from stdin."""
-        return _loading(f"{Command((*self._engine, 'load')).shell()} 2>&1", how, self.report)
+        return loading(f"{Command((*self._engine, 'load')).shell()} 2>&1", how, self.report)
 
     def receiving(self) -> contextlib.AbstractContextManager[None]:
         """Keep nobody away: engines take images from several at once."""
@@ -192,84 +149,3 @@ def open_store(machine: Machine, place: str) -> Store:
     if trouble:
         raise engine_error(host, trouble, report.account)
     return Store(machine, report, docker, answers.of(IMAGES), on_host(place).text)
-
-
-@dataclass
-class File:
-    """A .tar here. `machine` is this one."""
-
-    machine: Machine
-    report: CopyingReport
-    path: Path
-
-    @property
-    def title(self) -> str:
-        """The file's name."""
-        return self.path.name
-
-    @property
-    def part(self) -> Path:
-        """Where it is written until it is whole."""
-        return self.path.with_name(f"{self.path.name}.part")
-
-    def save(self, what: Cargo, how: str) -> Script:
-        """Return the script that writes an image, packed, to stdout."""
-        return _saving(f"cat {quote(str(self.path))}", how, self.report)
-
-    def need(self, what: Cargo, *, overwrite: bool) -> str:
-        """Return what it needs. Raises Refused for a file that is there, OrchError for no room."""
-        if self.path.exists() and not overwrite:
-            self._check_same(what)
-            return THERE
-        self._check_room(what)
-        return COPY
-
-    def _check_same(self, what: Cargo) -> None:
-        with contextlib.suppress(OrchError):
-            found = read_archive(self.path)
-            if what.same(found) and set(what.names) <= set(found.names):
-                return
-        raise Refused(f"{self.path} is there, and is not {what.title}", hint="Replace it by --overwrite.")
-
-    def _check_room(self, what: Cargo) -> None:
-        try:
-            room = os.statvfs(self.path.parent)
-        except OSError as error:
-            raise OrchError(f"{self.path.parent}: {reason(error)}") from error
-        free = room.f_bavail * room.f_frsize
-        if what.size > free:
-            raise OrchError(f"{self.path}: {size(what.size)} are needed, and {size(free)} are free")
-
-    def load(self, how: str) -> Script:
-        """Return the script that takes an image from stdin."""
-        return _loading(f"cat > {quote(str(self.part))}", how, self.report)
-
-    @contextmanager
-    def receiving(self) -> Iterator[None]:
-        """Hold the part file: what one that was killed left is written over. Raises Busy, OrchError."""
-        try:
-            number = os.open(self.part, os.O_WRONLY | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise OrchError(f"{self.part}: {reason(error)}") from error
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(number)
-            raise Busy(f"{self.path} is being written by another orch") from None
-        try:
-            yield
-        except BaseException:
-            self.part.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(number)
-
-    def settle(self, what: Cargo, said: str) -> None:
-        """Let the file take its place when it is whole. Raises OrchError."""
-        try:
-            found = read_archive(self.part)
-        except OrchError as error:
-            raise OrchError(f"{self.path} could not be written whole", details=said or None) from error
-        if not what.same(found):
-            raise OrchError(f"what came is not {what.title}", hint="Copy it again.")
-        os.replace(self.part, self.path)
