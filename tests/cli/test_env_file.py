@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cli.calling import call
-from tests.cli.test_runs import launched, project  # noqa: F401
+from tests.cli.some_runs import launched, project  # noqa: F401
 
 KEYS = ["train", "-d", "--hosts", "gpu01", "--env-file", "keys.env"]
 TRAIN = ["--", "python3", "train.py"]

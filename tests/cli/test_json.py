@@ -14,12 +14,12 @@ from orchestrator.cli.main import VERBS, cli
 from orchestrator.errors import LostConnection, Unreachable
 from tests.cli.calling import call
 from tests.cli.run_folders import RunFolders
+from tests.cli.some_runs import has_runs
 from tests.cli.test_deploy import BASE, DOCKER, answers
 from tests.cli.test_doctor import Run, doctor, well  # noqa: F401
 from tests.cli.test_files import Lab, lab  # noqa: F401
 from tests.cli.test_gpu_status import smi, status  # noqa: F401
 from tests.cli.test_image import prepare as has_images
-from tests.cli.test_runs import has_runs
 from tests.cli.test_schedule import added, table  # noqa: F401
 from tests.cli.test_why import BAD, GOOD, with_a_failure
 

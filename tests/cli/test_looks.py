@@ -16,9 +16,9 @@ from orchestrator.cli import colour
 from orchestrator.cli.table import columns, cut, width, wrapped
 from orchestrator.errors import Unreachable
 from tests.cli.calling import call
+from tests.cli.some_runs import has_runs
 from tests.cli.test_deploy import BASE, DOCKER, answers
 from tests.cli.test_doctor import NO_DOCKER, well
-from tests.cli.test_runs import has_runs
 
 HOSTS = [f"gpu{n:02}" for n in range(1, 21)]
 

@@ -15,7 +15,7 @@ from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.run.spec import RunSpec
 from tests.cli.calling import Called, call
-from tests.cli.test_runs import FAILED, HEAD, RUN, RUNNING, block
+from tests.cli.some_runs import FAILED, HEAD, RUN, RUNNING, block
 
 IMAGE = {"name": "tensorflow/tensorflow:2.9.3", "base": "sha256:aa", "id": "sha256:11"}
 

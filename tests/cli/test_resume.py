@@ -10,8 +10,8 @@ import pytest
 from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
 from tests.cli.calling import Called, call
+from tests.cli.some_runs import FAILED, HEAD, RUN, RUNNING, block
 from tests.cli.test_rerun import away, launching, project, spec_in
-from tests.cli.test_runs import FAILED, HEAD, RUN, RUNNING, block
 
 __all__ = ["project"]
 

@@ -14,8 +14,8 @@ from orchestrator.errors import LostConnection, Unreachable
 from orchestrator.hosts import trace
 from orchestrator.hosts.fake import FakeMachine
 from tests.cli.calling import call
+from tests.cli.some_runs import has_runs, launched
 from tests.cli.test_deploy import BASE, DOCKER, answers
-from tests.cli.test_runs import has_runs, launched
 
 SECRETS = {
     "SETTING_KEY": "it's-4-setting",

@@ -56,48 +56,67 @@ def test_a_locked_deploy_is_the_same_on_another_day_and_else_refused(
         assert f"orch: there is no {project}/image.lock. Deploy once without --locked" in none.stderr
 
         orch("deploy", "--yes", "gpu01")
-        locked = orch("image", "lock", "gpu01")
-        assert re.match(rf"image\.lock   docker amd64 {SMALL}   \d+ packages   as on gpu01\n", locked.stdout)
-        text = (project / "image.lock").read_text()
-        assert "\n    demo==1.0\n" in text
-        orch("image", "lock", "gpu01")
-        assert (project / "image.lock").read_text() == text
-        assert "unchanged" in orch("deploy", "--locked", "gpu01").stdout
-        record = "/home/ana/.orch/ana/mnist/hosts/gpu01/environment.json"
-        gpu01.run(f"chmod 000 {record}")
-        hidden = orch("exec", "gpu01", "--", "true", code=77)
-        assert f"orch: gpu01: {record} can't be read by this account" in hidden.stderr
-        gpu01.run(f"chmod 644 {record}")
-
-        made = orch("deploy", "--yes", "--locked", "gpu02")
-        assert "packages as image.lock has them" in made.stderr
-        assert demo(gpu02) == "1.0"
-        assert environment(gpu01)["env"] == environment(gpu02)["env"]
-        assert "unchanged" in orch("deploy", "--locked", "gpu02").stdout
-
-        wanted.write_text(f"--trusted-host {gpu01.address}\ndemo\nsix\n")
-        refused = orch("deploy", "--yes", "--locked", "gpu02", code=78)
-        assert "orch: gpu02: it would not be what image.lock says: requirement six is new." in refused.stderr
-
-        wanted.write_text(f"--trusted-host {gpu01.address}\ndemo\n")
+        text = _locked(orch, project)
+        _a_hidden_record_is_told(orch, gpu01)
+        _the_same_elsewhere(orch, gpu01, gpu02)
+        _another_list_is_refused(orch, gpu01, wanted)
         (project / "image.lock").write_text(text.replace("demo==1.0", "demo==1.0\n    gone==3"))
-        planned = orch("deploy", "--dry-run", "--locked", "gpu02").stdout
-        assert "lock: what is deployed is not what image.lock says" in planned
-        before = environment(gpu02)
-        missing = orch("deploy", "--yes", "--locked", "gpu02", code=78)
-        assert (
-            "orch: gpu02: it would not be what image.lock says: package gone missing (3 locked)."
-            in missing.stderr
-        )
-        assert environment(gpu02) == before
-        assert gpu02.containers() == [NAME]
+        _a_package_that_is_missing_is_refused(orch, gpu02)
 
     (project / "image.lock").write_text(text.replace("base_id = ", "base_id = 00"))
-    other = orch.having(ORCH_PROJECT="mnist")("deploy", "--yes", "--locked", "gpu02", code=78)
+    _another_base_is_refused(orch.having(ORCH_PROJECT="mnist"))
+    (project / "image.lock").write_text("x\n")
+    said = orch("deploy", "--locked", "gpu02", code=78).stderr
+    assert f"orch: {project}/image.lock:1: this is no image.lock." in said
+
+
+def _locked(orch: Orch, project: Path) -> str:
+    """Lock what gpu01 has; locking it again changes nothing."""
+    locked = orch("image", "lock", "gpu01")
+    assert re.match(rf"image\.lock   docker amd64 {SMALL}   \d+ packages   as on gpu01\n", locked.stdout)
+    text = (project / "image.lock").read_text()
+    assert "\n    demo==1.0\n" in text
+    orch("image", "lock", "gpu01")
+    assert (project / "image.lock").read_text() == text
+    assert "unchanged" in orch("deploy", "--locked", "gpu01").stdout
+    return text
+
+
+def _a_hidden_record_is_told(orch: Orch, gpu01: Host) -> None:
+    record = "/home/ana/.orch/ana/mnist/hosts/gpu01/environment.json"
+    gpu01.run(f"chmod 000 {record}")
+    hidden = orch("exec", "gpu01", "--", "true", code=77)
+    assert f"orch: gpu01: {record} can't be read by this account" in hidden.stderr
+    gpu01.run(f"chmod 644 {record}")
+
+
+def _the_same_elsewhere(orch: Orch, gpu01: Host, gpu02: Host) -> None:
+    made = orch("deploy", "--yes", "--locked", "gpu02")
+    assert "packages as image.lock has them" in made.stderr
+    assert demo(gpu02) == "1.0"
+    assert environment(gpu01)["env"] == environment(gpu02)["env"]
+    assert "unchanged" in orch("deploy", "--locked", "gpu02").stdout
+
+
+def _another_list_is_refused(orch: Orch, gpu01: Host, wanted: Path) -> None:
+    wanted.write_text(f"--trusted-host {gpu01.address}\ndemo\nsix\n")
+    refused = orch("deploy", "--yes", "--locked", "gpu02", code=78)
+    assert "orch: gpu02: it would not be what image.lock says: requirement six is new." in refused.stderr
+    wanted.write_text(f"--trusted-host {gpu01.address}\ndemo\n")
+
+
+def _a_package_that_is_missing_is_refused(orch: Orch, gpu02: Host) -> None:
+    """What is deployed stays as it is."""
+    planned = orch("deploy", "--dry-run", "--locked", "gpu02").stdout
+    assert "lock: what is deployed is not what image.lock says" in planned
+    before = environment(gpu02)
+    missing = orch("deploy", "--yes", "--locked", "gpu02", code=78).stderr
+    assert "orch: gpu02: it would not be what image.lock says: package gone missing (3 locked)." in missing
+    assert environment(gpu02) == before
+    assert gpu02.containers() == [NAME]
+
+
+def _another_base_is_refused(orch: Orch) -> None:
+    other = orch("deploy", "--yes", "--locked", "gpu02", code=78)
     assert f"base {SMALL} " in other.stderr
     assert "(00" in other.stderr
-    (project / "image.lock").write_text("x\n")
-    assert (
-        f"orch: {project}/image.lock:1: this is no image.lock."
-        in orch("deploy", "--locked", "gpu02", code=78).stderr
-    )

@@ -20,8 +20,8 @@ import pytest
 
 from orchestrator.run.spec import RunSpec
 from tests.ssh.server import Server, serving
+from tests.unit.followed import readers
 from tests.unit.here import MACHINE
-from tests.unit.test_follow import readers
 from tests.until import until
 
 HOSTS = ("gpu01", "gpu02")

@@ -2,62 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import socket
 import subprocess
 import sys
-import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from orchestrator.errors import ConfigError, UsageError
-from orchestrator.run.code import digests
-from orchestrator.run.code.bundle import Bundle, Changed, collect
+from orchestrator.run.code.bundle import collect
+from tests.unit.projects import OPENSSH, cache, paths, top, write, write_all
 
-OPENSSH = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk=\n-----END OPENSSH PRIVATE KEY-----\n"
-
-
-def write(top: Path, **files: str | bytes) -> Path:
-    return write_all(top, files)
-
-
-def write_all(top: Path, files: dict[str, str | bytes]) -> Path:
-    for name, content in files.items():
-        place = top / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return top
-
-
-@pytest.fixture
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count files as old enough to be remembered."""
-    monkeypatch.setattr(digests, "_FRESH", -60.0)
-
-
-def paths(bundle: Bundle) -> list[str]:
-    return [entry.path for entry in bundle.entries]
+__all__ = ["cache", "top"]  # fixtures
 
 
 def test_secrets_and_what_any_machine_makes_are_never_sent(top: Path, cache: Path) -> None:
@@ -299,138 +260,6 @@ def test_the_digest_counts_content_only(top: Path, cache: Path, tmp_path: Path) 
         change()
         seen.add(collect(top, cache=cache).digest)
     assert len(seen) == 1 + len(changes)
-
-
-def test_unchanged_files_are_not_read_again(
-    top: Path, cache: Path, settled: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(top, {"a": "1", "key": OPENSSH})
-    first = collect(top, cache=cache)
-    monkeypatch.setattr(digests, "_read", None)
-    again = collect(top, cache=cache)
-    assert (again, paths(again)) == (first, ["a"])
-
-
-def test_a_file_that_may_change_unseen_is_not_remembered(
-    top: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(top, {"a": "1"})
-    collect(top, cache=cache)
-    assert not (cache / "digests").exists()
-    now = time.time()
-    monkeypatch.setattr("time.time", lambda: now + 60)
-    collect(top, cache=cache)
-    assert (cache / "digests").exists()
-
-
-def test_a_change_under_the_same_size_and_time_is_seen(top: Path, cache: Path, settled: None) -> None:
-    write_all(top, {"a": "1"})
-    os.utime(top / "a", (1000, 1000))
-    first = collect(top, cache=cache).digest
-    write_all(top, {"a": "2"})
-    os.utime(top / "a", (1000, 1000))
-    assert collect(top, cache=cache).digest != first
-
-
-@pytest.mark.parametrize("damage", [b"", b"{", b"[1]", b'{"a": 5}', b'{"a": []}', b"\xff"])
-def test_a_damaged_cache_is_no_cache(top: Path, cache: Path, settled: None, damage: bytes) -> None:
-    write_all(top, {"a": "1"})
-    first = collect(top, cache=cache).digest
-    for file in (cache / "digests").iterdir():
-        file.write_bytes(damage)
-    assert collect(top, cache=cache).digest == first
-
-
-def test_a_cache_that_can_t_be_written_is_no_cache(top: Path) -> None:
-    write_all(top, {"a": "1"})
-    assert collect(top, cache=Path("/dev/null/x")).count == 1
-
-
-def test_a_file_that_changed_since_ends_the_stream_without_its_end(top: Path, cache: Path) -> None:
-    write_all(top, {"a": "1234", "b": "1"})
-    for content in ("12345", "1235", "12"):
-        write_all(top, {"a": "1234"})
-        found = collect(top, cache=cache)
-        write_all(top, {"a": content})
-        with pytest.raises(Changed, match="a changed while it was read"):
-            list(found.tar("end"))
-
-
-def test_a_file_that_never_holds_still_is_named(
-    top: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(top, {"train.log": "1"})
-    real = os.fstat
-    ticks = iter(range(100))
-
-    def moving(handle: int) -> os.stat_result:
-        (top / "train.log").write_text("x" * next(ticks))
-        return real(handle)
-
-    monkeypatch.setattr(os, "fstat", moving)
-    with pytest.raises(Changed, match=r"train.log changed while it was read. .* /train.log"):
-        collect(top, cache=cache)
-
-
-name = st.binary(min_size=1, max_size=130).filter(
-    lambda b: b"/" not in b and b"\0" not in b and b not in (b".", b"..") and len(b) < 200
-)
-trees = st.dictionaries(
-    st.lists(name, min_size=1, max_size=3).map(b"/".join),
-    st.tuples(st.binary(max_size=2000), st.booleans()),
-    max_size=6,
-)
-
-
-def grow(top: Path, tree: dict[bytes, tuple[bytes, bool]], order: bool) -> None:
-    top.mkdir()
-    for path, (content, executable) in sorted(tree.items(), reverse=order):
-        place = os.path.join(os.fsencode(top), path)
-        try:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "wb") as out:
-                out.write(content)
-            os.chmod(place, 0o755 if executable else 0o644)
-        except OSError:  # a file where a folder should be
-            continue
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tree=trees)
-def test_any_tree_comes_out_of_the_stream_as_it_went_in(
-    tmp_path_factory: pytest.TempPathFactory, tree: dict[bytes, tuple[bytes, bool]]
-) -> None:
-    base = tmp_path_factory.mktemp("trees")
-    grow(base / "one", tree, False)
-    first = collect(base / "one", cache=base / "cache")
-    stream = b"".join(first.tar())
-    (base / "two").mkdir()
-    with tarfile.open(fileobj=io.BytesIO(stream), errors="surrogateescape") as archive:
-        archive.extractall(base / "two", **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
-    again = collect(base / "two", cache=base / "cache2")
-    assert (again.digest, b"".join(again.tar())) == (first.digest, stream)
-
-
-@pytest.mark.parametrize("tar", [["tar"], ["busybox", "tar"]])
-def test_the_tars_of_the_hosts_read_it(top: Path, cache: Path, tmp_path: Path, tar: list[str]) -> None:
-    long = "/".join(["d" * 90] * 3) + "/" + "ñ" * 60
-    write_all(top, {long: "deep", "new\nline": "1", "é": "2", "run.sh": "#!/bin/sh\n", "-rf": "3"})
-    write_all(top, {os.fsdecode(b"latin\xe9"): "4"})
-    (top / "run.sh").chmod(0o755)
-    (top / "link").symlink_to("d" * 90 + "/" + "d" * 90)
-    (top / "empty").mkdir()
-    found = collect(top, cache=cache)
-    out = tmp_path / "out"
-    out.mkdir()
-    subprocess.run([*tar, "-xpof", "-", "-C", str(out)], input=b"".join(found.tar()), check=True)
-    assert collect(out, cache=cache).digest == found.digest
-    assert {oct(p.stat().st_mode & 0o777) for p in (out / "é", out / "run.sh")} == {"0o444", "0o555"}
-
-
-def test_ten_thousand_files_do_not_stand_in_memory(top: Path, cache: Path) -> None:
-    write_all(top, {"big": bytes(30_000_000)})
-    found = collect(top, cache=cache)
-    assert max(map(len, found.tar())) < 2_000_000
 
 
 def test_collecting_needs_no_locale(top: Path, cache: Path) -> None:

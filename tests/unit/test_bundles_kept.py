@@ -18,7 +18,7 @@ from orchestrator.run.code.download import fetch_bundle
 from orchestrator.run.code.kept import keep, kept
 from orchestrator.run.code.upload import upload
 from tests.unit.here import Here, machine_of
-from tests.unit.test_bundle import write_all
+from tests.unit.projects import write_all
 from tests.unit.test_upload import BUSYBOX_TOOLS
 
 PLACE = "~/.orch/ana/it's mnist"

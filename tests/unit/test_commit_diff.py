@@ -12,7 +12,7 @@ import pytest
 from orchestrator.run.code import commit_diff
 from orchestrator.run.code.bundle import collect
 from orchestrator.run.code.commit_diff import diff_of
-from tests.unit.test_bundle import OPENSSH, write_all
+from tests.unit.projects import OPENSSH, write_all
 from tests.unit.test_commit import git
 
 

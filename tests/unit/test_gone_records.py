@@ -9,7 +9,7 @@ import pytest
 from orchestrator.errors import HostError
 from orchestrator.run.status import judge
 from orchestrator.run.stop import stop
-from tests.unit.test_launch import RUN, Place, place
+from tests.unit.run_place import RUN, Place, place
 
 __all__ = ["place"]  # a fixture
 

@@ -15,7 +15,7 @@ from orchestrator.errors import Busy
 from orchestrator.run.launch import launch
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.stop import stop
-from tests.unit.test_launch import Place
+from tests.unit.run_place import Place
 
 NAME = f"n{secrets.token_hex(4)}.ly"
 """Of this process alone: a stop sweeps the whole machine for its run, and tests run side by side."""

@@ -11,8 +11,8 @@ import pytest
 
 from orchestrator.run.status import judge
 from orchestrator.run.stop import stop
+from tests.unit.run_place import Place, place, tool
 from tests.unit.test_facts_place import look
-from tests.unit.test_launch import Place, place, tool
 
 __all__ = ["place"]  # a fixture
 

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.container.identity import Identity, Person, Project
 from orchestrator.errors import Refused
 from orchestrator.run.launch import launch
-from tests.unit.test_launch import Place, place
+from tests.unit.run_place import Place, place
 
 __all__ = ["place"]  # a fixture
 

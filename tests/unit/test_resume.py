@@ -18,7 +18,7 @@ from orchestrator.run.launch import Launched, Taking, launch
 from orchestrator.run.record import Record
 from orchestrator.run.resume import claim, copy_work, give_back, taking
 from orchestrator.run.stop import stop
-from tests.unit.test_launch import Place
+from tests.unit.run_place import Place
 from tests.until import until
 
 OWN = secrets.token_hex(4)  # a stop sweeps the whole machine for its run, and tests run side by side

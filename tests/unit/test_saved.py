@@ -12,8 +12,8 @@ from orchestrator.errors import Busy, UsageError
 from orchestrator.logs.follow import Following
 from orchestrator.logs.saved import Saved, held
 from orchestrator.run.code.ignore import FETCHED
+from tests.unit.followed import Worker, never
 from tests.unit.here import Here
-from tests.unit.test_follow import Worker, never
 
 RUN = "20261130-0214-nightly-7f3a"
 

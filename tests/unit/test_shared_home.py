@@ -14,8 +14,8 @@ from orchestrator.container.engine import Environment
 from orchestrator.container.turn import LOCK
 from orchestrator.render import render
 from tests.unit.here import MACHINE, record, venv_in
+from tests.unit.run_place import Place, place
 from tests.unit.test_facts_place import look
-from tests.unit.test_launch import Place, place
 
 __all__ = ["place"]  # a fixture
 

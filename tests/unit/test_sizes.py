@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.unit.test_supervise import SUPERVISE, Worker
+from tests.unit.supervised import SUPERVISE, Worker
 from tests.until import until
 
 NOTE = """

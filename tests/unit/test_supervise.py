@@ -4,105 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.unit.supervised import RUN, SUPERVISE, Worker, worker
 from tests.until import until
 
-# Of this process alone: a sweep goes over the whole machine, and tests run side by side.
-RUN = f"run-{secrets.token_hex(4)}"
-SUPERVISE = Path(__file__).resolve().parents[2] / "templates" / "supervise.py"
-
-
-class Worker:
-    """One worker's folder, and the supervisor that runs in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "work").mkdir(parents=True)
-        (folder / "lock").touch()
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(
-        self,
-        *command: str,
-        env: dict[str, str] | None = None,
-        grace: float = 5.0,
-        timeout: float = 0,
-        outer: dict[str, str] | None = None,
-        program: Path = SUPERVISE,
-    ) -> None:
-        launch = {
-            "boot_id": "boot-1",
-            "container": "c1",
-            "host": "gpu01",
-            "grace": grace,
-            "timeout": timeout,
-            "env": {"ORCH_RUN_ID": RUN, **(env or {})},
-        }
-        (self.folder / "launch.json").write_text(json.dumps(launch))
-        line = ["nohup", "setsid", "flock", "-n", str(self.folder / "lock"), sys.executable, str(program)]
-        line += ["--person", "ana maria", "--run", RUN, "--", *command]
-        with (self.folder / "training.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                line,
-                cwd=self.folder / "work",
-                env={**os.environ, "ORCH_WORKER_DIR": str(self.folder), **(outer or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-    @property
-    def state(self) -> dict[str, Any]:
-        try:
-            state: dict[str, Any] = json.loads((self.folder / "state.json").read_text())
-        except FileNotFoundError:
-            return {}
-        return state
-
-    @property
-    def look(self) -> dict[str, Any]:
-        look: dict[str, Any] = json.loads((self.folder / "end.json").read_text())
-        return look
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "training.log").read_text()
-
-    def held(self) -> bool:
-        return (
-            subprocess.run(["flock", "-s", "-n", str(self.folder / "lock"), "true"], check=False).returncode
-            == 1
-        )
-
-    def end(self) -> dict[str, Any]:
-        assert self.process
-        self.process.wait(timeout=30)
-        return self.state
-
-    def running(self) -> None:
-        until(lambda: self.state.get("state") == "running")
-
-
-@pytest.fixture
-def worker(tmp_path: Path) -> Iterator[Worker]:
-    worker = Worker(tmp_path / "gpu01")
-    yield worker
-    if worker.process and worker.process.poll() is None:
-        worker.process.kill()
-        worker.process.wait()
-    child = worker.state.get("child")
-    if child and not worker.state.get("ended"):
-        os.killpg(child, signal.SIGKILL)
+__all__ = ["worker"]  # a fixture
 
 
 def test_a_clean_end(worker: Worker) -> None:
@@ -180,61 +93,6 @@ def test_a_child_with_a_session_of_its_own_may_save_too(worker: Worker) -> None:
     os.kill(worker.state["pid"], signal.SIGTERM)
     assert worker.end()["state"] == "stopped"
     assert worker.log.endswith("saved\n")
-
-
-def test_the_host_is_looked_at_before_the_last_word(worker: Worker) -> None:
-    worker.start(sys.executable, "-c", "x = bytearray(30_000_000); raise SystemExit(3)")
-    worker.end()
-    look = worker.look
-    assert look["memory_total"] > look["memory_available"] > 0
-    assert look["disk_total"] >= look["disk_free"] > 0
-    assert look["max_rss"] > 30_000_000
-    assert look["user_seconds"] > 0
-    assert "gpus" not in look
-
-
-SMI = """\
-case "$*" in
-    *query-gpu*) echo 'GPU-a, 0, 11000, 40536, 64, A100, of 40 GB'
-        echo 'GPU-b, 1, [GPU is lost], 1, 1, A100' ;;
-    *) echo 'GPU-a, 71, 10500, python3, train.py'; echo 'GPU-c, 72, 1, x' ;;
-esac
-"""
-
-
-def smi(worker: Worker, text: str) -> dict[str, str]:
-    program = worker.folder / "bin" / "nvidia-smi"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{text}\n")
-    program.chmod(0o755)
-    return {"PATH": f"{program.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}
-
-
-def test_the_gpus_of_the_run_are_looked_at(worker: Worker) -> None:
-    worker.start("false", outer=smi(worker, SMI))
-    worker.end()
-    first, second = worker.look["gpus"]
-    assert (first["uuid"], first["index"], first["name"]) == ("GPU-a", 0, "A100, of 40 GB")
-    assert (first["memory_used"], first["temperature"], first["fault"]) == (11000 * 2**20, 64, None)
-    assert (second["memory_used"], second["fault"]) == (None, "GPU is lost")
-    assert worker.look["gpu_processes"] == [
-        {"uuid": "GPU-a", "pid": 71, "memory": 10500 * 2**20, "name": "python3, train.py"}
-    ]
-
-
-def test_a_driver_that_answers_nothing_is_a_fault(worker: Worker) -> None:
-    worker.start("false", outer=smi(worker, "echo 'No devices were found'; exit 6"))
-    worker.end()
-    assert worker.look["gpus"][0] == {"uuid": "GPU-a", "fault": "No devices were found"}
-
-
-def test_a_driver_that_hangs_does_not_hold_up_the_end_of_a_run_that_is_stopped(worker: Worker) -> None:
-    worker.start("sleep", "60", outer=smi(worker, "exec sleep 8"))
-    worker.running()
-    begun = time.monotonic()
-    os.kill(worker.state["pid"], signal.SIGTERM)
-    assert worker.end()["state"] == "stopped"
-    assert time.monotonic() - begun < 7
 
 
 def test_a_command_that_is_not_there(worker: Worker) -> None:

@@ -18,7 +18,7 @@ from orchestrator.errors import Busy, HostError
 from orchestrator.hosts.command import Script
 from orchestrator.render import render
 from tests.unit.here import MACHINE
-from tests.unit.test_launch import Place, place
+from tests.unit.run_place import Place, place
 from tests.until import until
 
 __all__ = ["place"]  # a fixture

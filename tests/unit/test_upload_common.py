@@ -18,7 +18,7 @@ from orchestrator.errors import HostError, LostConnection
 from orchestrator.run.code.bundle import Bundle, collect
 from orchestrator.run.code.upload import upload
 from tests.unit.here import Here, HereStream, machine_of
-from tests.unit.test_bundle import grow, trees, write_all
+from tests.unit.projects import grow, trees, write_all
 from tests.unit.test_upload import BUSYBOX_TOOLS, PLACE, bundles, listed
 from tests.until import until
 
