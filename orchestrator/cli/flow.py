@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
+from orchestrator.cli.places import PATIENCE
 from orchestrator.errors import FAILED, OK, OrchError
 
 if TYPE_CHECKING:
@@ -110,5 +111,6 @@ class Flow:
             position=self._positions.get(worker.record.host, Position()),
             start=self._start,
             live=self._live,
+            patience=float("inf") if self._live else PATIENCE,
             told=lambda line: self._app.say(f"orch: {line}"),
         )

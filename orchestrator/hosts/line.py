@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from orchestrator.errors import HostError, LostConnection, NotPermitted
 from orchestrator.hosts.base import Machine
+from orchestrator.units import duration
 
 T = TypeVar("T")
 
@@ -18,6 +19,9 @@ DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 
 REFUSALS = 3
 """Times in a row that a host which let us in before may refuse: its home may be away for a moment."""
+
+SAID_AFTER = 60.0
+"""Seconds that a host is away before that is said again; then after twice as many, and so on."""
 
 FRUITLESS = 5
 """Cuts in a row between which nothing came: then it is no matter of the line."""
@@ -62,7 +66,9 @@ class Line:
                     raise
                 self.told(f"{self.host}: connection lost, connecting again")
                 self.close()
-                self.machine = connected_again(self.host, self.reconnect, self.patience, self.sleep)
+                self.machine = connected_again(
+                    self.host, self.reconnect, self.patience, self.sleep, self.told, fruitless
+                )
                 self.told(f"{self.host}: connected again, going on")
 
     def close(self) -> None:
@@ -72,11 +78,20 @@ class Line:
 
 
 def connected_again(
-    host: str, reconnect: Callable[[], Machine], patience: float, sleep: Callable[[float], None]
+    host: str,
+    reconnect: Callable[[], Machine],
+    patience: float,
+    sleep: Callable[[float], None],
+    told: Callable[[str], None],
+    fruitless: int = 0,
 ) -> Machine:
-    """Connect again, however long it takes. Raises LostConnection after `patience` seconds, NotPermitted."""
-    began, refused = time.monotonic(), 0
-    for delay in _delays():
+    """Connect again, however long it takes. Raises LostConnection after `patience` seconds, NotPermitted.
+
+    `fruitless`: so many connections before were cut before anything came: the delays go on growing.
+    `told` hears why the host is still away, at times that grow.
+    """
+    began, refused, said_after = time.monotonic(), 0, SAID_AFTER
+    for delay in _delays(max(0, fruitless - 1)):
         sleep(delay)
         try:
             return reconnect()
@@ -84,13 +99,18 @@ def connected_again(
             refused = refused + 1 if isinstance(error, NotPermitted) else 0
             if refused == REFUSALS:
                 raise
-            if time.monotonic() - began > patience:
+            away = time.monotonic() - began
+            if away > patience:
                 raise LostConnection(f"away for more than {patience:.0f} s", where=host) from error
+            if away >= said_after:
+                told(f"{host}: away for {duration(away)} ({error.message}), trying on")
+                while said_after <= away:
+                    said_after *= 2
     raise AssertionError("the delays have no end")
 
 
-def _delays() -> Iterator[float]:
+def _delays(first: int) -> Iterator[float]:
     """Yield the waits, each shortened at random, so that many hosts are not asked in one moment."""
-    yield from (delay * random.uniform(0.5, 1.0) for delay in DELAYS)
+    yield from (delay * random.uniform(0.5, 1.0) for delay in DELAYS[first:])
     while True:
         yield DELAYS[-1] * random.uniform(0.5, 1.0)

@@ -6,10 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from orchestrator.errors import HostError, LostConnection, NotPermitted, Unreachable
+from orchestrator.hosts import line
 from orchestrator.logs import session as sessions
 from orchestrator.logs.session import Position
 from tests.unit.followed import Worker, collected, follow, left_over, machine, worker
@@ -97,6 +99,65 @@ def test_a_host_that_stays_away_is_given_up_in_the_end(
     with pytest.raises(NotPermitted):
         collected(follow(Away(worker.folder), worker, reconnect=refused, sleep=lambda s: None))
     assert len(refusals) == 3
+
+
+def test_a_host_that_cuts_every_line_at_once_is_tried_ever_more_seldom(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said now and then, and never given up: its run may live. The first line of all brings something."""
+    worker.write(b"x" * 1000)
+    worker.end()
+    monkeypatch.setattr("tests.unit.here.HereStream", Cutting)
+    monkeypatch.setattr(Cutting, "cuts", iter([300] + [0] * 22))
+    heard: list[str] = []
+    waited: list[float] = []
+    how = follow(machine, worker, reconnect=lambda: machine, told=heard.append, sleep=waited.append)
+    assert collected(how) == b"x" * 1000
+    again = ["connection lost, connecting again", "connected again, going on at byte {}"] * 5
+    many = [f"{count} lines in a row were cut before anything came, trying on" for count in (5, 10, 20)]
+    at = heard[1].rpartition(" ")[2]
+    assert 0 < int(at) < 1000
+    assert heard == [f"here: {said.format(at)}" for said in [*again, *many, "going on at byte {}"]]
+    assert len(waited) == 23
+    assert waited[0] <= 0.5
+    assert all(7.5 <= seconds <= 15 for seconds in waited[6:])
+
+
+def test_the_log_as_it_is_now_is_given_up_where_every_line_is_cut_at_once(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.write(b"x")
+    monkeypatch.setattr("tests.unit.here.HereStream", Cutting)
+    monkeypatch.setattr(Cutting, "cuts", iter([0] * 5))
+    waited: list[float] = []
+    how = follow(machine, worker, reconnect=lambda: machine, live=False, sleep=waited.append)
+    with pytest.raises(LostConnection):
+        collected(how)
+    assert len(waited) == 4
+
+
+def test_why_a_host_is_away_is_said_at_times_that_grow(
+    machine: Here, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Away for twenty minutes, of which each try takes ten seconds."""
+    now = [0.0]
+    monkeypatch.setattr(line, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("tests.unit.here.HereStream", Cutting)
+    monkeypatch.setattr(Cutting, "cuts", iter([0]))
+    worker.write(b"x")
+    worker.end()
+    heard: list[str] = []
+
+    def reconnect() -> Here:
+        now[0] += 10
+        if now[0] < 1200:
+            raise Unreachable("connection timed out after 10 s", where="here")
+        return machine
+
+    how = follow(machine, worker, reconnect=reconnect, told=heard.append, sleep=lambda seconds: None)
+    assert collected(how) == b"x"
+    why = "(connection timed out after 10 s), trying on"
+    assert heard[1:-1] == [f"here: away for {minutes} min {why}" for minutes in (1, 2, 4, 8, 16)]
 
 
 def test_a_connection_that_fell_silent_counts_as_lost(
