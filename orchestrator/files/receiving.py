@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -121,7 +121,11 @@ class Receiving:
         except FileNotFoundError:
             return None
         other = self._written.get((found.st_dev, found.st_ino))
-        return other.name if other and other != to else None
+        if other is None or other == to:
+            return None
+        with suppress(FileNotFoundError):  # another fetch may have replaced it, and its number be given anew
+            return other.name if os.path.samestat(found, other.lstat()) else None
+        return None
 
     def _holds(self, place: Path) -> bool:
         return place == self.root or self.root in place.parents

@@ -1,6 +1,7 @@
 """The real fleet for tests: brought up once, shared by all of them, and counted in pytest's summary."""
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,14 @@ def gpu01(fleet: Fleet) -> Iterator[Host]:
 def gpu02(fleet: Fleet) -> Iterator[Host]:
     """The second host; after the test its power, link and services are as they were."""
     yield from _host(fleet, "gpu02")
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Its seed is told where a test fails, to repeat it by ORCH_TEST_SEED."""
+    seed = int(os.environ.get("ORCH_TEST_SEED") or random.randrange(10**6))
+    print(f"ORCH_TEST_SEED={seed}")
+    return random.Random(seed)
 
 
 @pytest.fixture

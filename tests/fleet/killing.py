@@ -83,9 +83,18 @@ def killed_after(seconds: float, orch: Orch, *words: object) -> None:
     assert going.returncode in (-9, 0), said
 
 
-def some_of(last: int, chance: random.Random, count: int) -> list[int]:
-    """So many of the steps, or all of them where that is asked for."""
-    return list(range(1, last + 1)) if ALL_STEPS else sorted(chance.sample(range(1, last + 1), count))
+def moments(last: int, chance: random.Random, count: int, seconds: float) -> list[int | float]:
+    """When to kill what takes long: at so many of its steps, or at all (ALL_STEPS); and at any time."""
+    drawn = range(1, last + 1) if ALL_STEPS else sorted(chance.sample(range(1, last + 1), count))
+    return [*drawn, chance.uniform(0.3, 1.0) * seconds]
+
+
+def killed(moment: int | float, orch: Orch, *words: object) -> None:
+    """Call orch, and kill it at a step (int), or after so many seconds (float)."""
+    if isinstance(moment, int):
+        killed_at(moment, orch, *words)
+    else:
+        killed_after(moment, orch, *words)
 
 
 def at_each_step(orch: Orch, words: Callable[[str], tuple[object, ...]], then: Callable[[str], None]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from .killing import killed, moments, nothing_goes_on, steps
 from .lab import Fleet, Host
 from .lab.shell import wait_until
 from .orch import Orch
@@ -196,6 +198,20 @@ def test_an_orch_that_is_killed_leaves_nothing(
     assert made.returncode == 0
     assert layers(gpu01, TINY) == layers(gpu02, TINY)
     assert [p.name for p in project.glob("*tar*")] == ["tiny.tar"]
+
+
+def test_a_copy_that_is_killed_is_done_by_the_next(
+    orch: Orch, gpu01: Host, gpu02: Host, before: str, chance: random.Random
+) -> None:
+    words = ("image", "copy", TINY, "gpu01", "gpu02")
+    for moment in moments(steps(orch, *words), chance, 4, 3.0):
+        gpu02.docker("rmi", "-f", TINY, check=False)
+        killed(moment, orch, *words)
+        orch(*words)
+        assert layers(gpu01, TINY) == layers(gpu02, TINY) != []
+    nothing_goes_on(gpu01, gpu02)
+    gpu02.docker("rmi", "-f", TINY)
+    nothing_is_left(gpu02, before)
 
 
 def test_a_full_disk_is_said_and_harms_neither_the_image_nor_the_others(

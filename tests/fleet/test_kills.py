@@ -15,7 +15,7 @@ import pytest
 
 from tests.until import until
 
-from .killing import at_each_step, killed_after, killed_at, nothing_goes_on, some_of, steps
+from .killing import at_each_step, killed, killed_after, moments, nothing_goes_on, steps
 from .lab import Host
 from .orch import Orch
 from .small import IMAGE, built
@@ -44,14 +44,6 @@ def small(orch: Orch, gpu01: Host) -> Iterator[Orch]:
 def deployed(small: Orch) -> Orch:
     small("deploy", *TO_GPU01)
     return small
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    """Told where a test fails, to repeat it by ORCH_TEST_SEED."""
-    seed = int(os.environ.get("ORCH_TEST_SEED") or random.randrange(10**6))
-    print(f"ORCH_TEST_SEED={seed}")
-    return random.Random(seed)
 
 
 def audit(host: Host, verb: str) -> list[str]:
@@ -208,17 +200,9 @@ def test_two_fetches_of_one_run(deployed: Orch, run: str, gpu01: Host) -> None:
     nothing_goes_on(gpu01)
 
 
-def moments(last: int, chance: random.Random) -> list[int | float]:
-    """When to kill a deploy: at steps, and after so many seconds."""
-    return [*some_of(last, chance, 3), chance.uniform(1.0, 4 * TIME)]
-
-
 def killed_and_repeated(moment: int | float, orch: Orch, host: Host) -> None:
     """Kill a deploy, and deploy again: what the first had begun may just have been taken back."""
-    if isinstance(moment, int):
-        killed_at(moment, orch, "deploy", *TO_GPU01)
-    else:
-        killed_after(moment, orch, "deploy", *TO_GPU01)
+    killed(moment, orch, "deploy", *TO_GPU01)
     again = orch("deploy", *TO_GPU01, code=None)
     if again.returncode == 75:
         assert "Deploy again" in again.stderr
@@ -229,7 +213,7 @@ def killed_and_repeated(moment: int | float, orch: Orch, host: Host) -> None:
 
 
 def test_deploy(small: Orch, gpu01: Host, chance: random.Random) -> None:
-    tries = moments(steps(small, "deploy", *TO_GPU01), chance)
+    tries = moments(steps(small, "deploy", *TO_GPU01), chance, 3, 4 * TIME)
     for moment in tries:
         small("down", *TO_GPU01)
         killed_and_repeated(moment, small, gpu01)
@@ -243,7 +227,7 @@ def test_a_deploy_that_changes_something(deployed: Orch, gpu01: Host, chance: ra
     def changed() -> Orch:
         return deployed.having(ORCH_SHM_SIZE=f"{size}m")
 
-    tries = moments(steps(changed(), "deploy", *TO_GPU01), chance)
+    tries = moments(steps(changed(), "deploy", *TO_GPU01), chance, 3, 4 * TIME)
     for moment in tries:
         size += 1
         killed_and_repeated(moment, changed(), gpu01)

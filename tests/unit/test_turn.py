@@ -7,12 +7,14 @@ import os
 import re
 import shlex
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from orchestrator.container import turn as room
+from orchestrator.container.ready import NoEnvironment
 from orchestrator.container.turn import LOCK, turn
 from orchestrator.errors import Busy, HostError
 from orchestrator.hosts.command import Script
@@ -214,3 +216,26 @@ def test_a_run_keeps_no_turn(place: Place) -> None:
         pass
     place.launch("sleep", "60")
     assert free(place)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_launch_that_waited_finds_what_is_there_then(place: Place, tools: Path, gone: bool) -> None:
+    waits, env = place.root / "waits", shlex.quote(str(place.here / "environment.sh"))
+    changed = f"sed 's/^orch_env=.*/orch_env=another/' {env} > {env}.n && mv {env}.n {env}"
+    program = f"[ $1 = 1 ] || exec /bin/sleep $1\ntouch '{waits}'\nexec /bin/sleep 1\n"
+    (tools / "sleep").write_text(f"#!/bin/sh\n{program}")
+    said: list[object] = []
+
+    def train() -> None:
+        try:
+            said.append(place.launch("true", watch=20).spec.orch_env)
+        except NoEnvironment as error:
+            said.append(type(error))
+
+    with turn(place.machine, str(place.folder)):
+        launch = threading.Thread(target=train)
+        launch.start()
+        until(waits.exists)
+        subprocess.run(["sh", "-c", f"rm {env}" if gone else changed], check=True)
+    launch.join()
+    assert said == [NoEnvironment if gone else "another"]

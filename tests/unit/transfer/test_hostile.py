@@ -106,6 +106,25 @@ def test_of_two_names_that_are_one_file_here_the_first_comes(
     assert (here / "model").read_bytes() == b"small"
 
 
+def test_a_file_that_got_the_number_of_one_that_another_fetch_replaced_is_no_twin(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found where `b` goes is what was `a` just now, as where inodes are given anew."""
+    replaced = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        done = replaced(self, target)
+        if target == here / "a":
+            replaced(here / "a", here / "b")
+            (here / "a").write_text("small")
+        return done
+
+    monkeypatch.setattr(Path, "replace", replace)
+    sent = archive(("./a", "file", b"small"), ("./b", "file", b"big"))
+    assert fetch(Line(Sending(sent)), Source("/x", ()), taken(here, "a", "b"), here) == []
+    assert (here / "b").read_bytes() == b"big"
+
+
 def test_a_special_file_does_not_come(here: Path) -> None:
     notes = fetch(Line(Sending(archive(("./a", "fifo", b"")))), Source("/x", ()), taken(here, "a"), here)
     assert notes == ["not fetched: a (no file any more)"]
