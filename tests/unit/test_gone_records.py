@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,19 @@ def test_one_whose_record_was_deleted_in_part_is_seen_and_ended(place: Place, na
     (record,) = place.records()
     assert (record.gone, record.spec.run) == (True, RUN + "1")
     assert stop(place.machine, record, by="bob", grace=5).how == "stopped"
+    assert place.records() == ()
+
+
+def test_a_host_on_which_nothing_runs_has_no_run_without_a_record(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' supervisors may run on this machine: none is found."""
+    (place.folder / "runs").mkdir()
+    (tmp_path / "grep").write_text(
+        f'#!/bin/sh\ncase "$*" in *supervise*) exit 1 ;; esac\nexec {shutil.which("grep")} "$@"\n'
+    )
+    (tmp_path / "grep").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert place.records() == ()
 
 
