@@ -9,7 +9,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
-from orchestrator.cli.listing import print_json
+from orchestrator.cli.listing import failing_as, print_json
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.errors import OK, UsageError
 
@@ -49,7 +49,8 @@ def command(
     """
     from orchestrator.cli.diff_columns import as_row, side_by_side
 
-    before, after = sides = _sides(app, first, second, hosts)
+    with failing_as("diff" if as_json else None):
+        before, after = sides = _sides(app, first, second, hosts)
     if as_json:
         print_json("diff", [as_row(before, after)])
         return OK

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
 
-from orchestrator.errors import OrchError
+from orchestrator.errors import BAD_CONFIG, USAGE, OrchError
 
 VERSION = 1
 """Of the shapes: a key that goes or changes its meaning makes a new one, a new key does not."""
@@ -25,6 +26,17 @@ def print_json(
     failures = [_failure(host, error) for host, error in errors if error]
     shape = {"version": VERSION, "listing": listing, "rows": list(rows), "failures": failures}
     click.echo(json.dumps(shape, indent=None if one_line else 2))
+
+
+@contextlib.contextmanager
+def failing_as(listing: str | None) -> Iterator[None]:
+    """Print an empty listing where a host's error ends the block; it goes on. None: without --json."""
+    try:
+        yield
+    except OrchError as error:
+        if listing and error.exit_code not in (USAGE, BAD_CONFIG):
+            print_json(listing, (), [(error.where or "", error)])
+        raise
 
 
 def _failure(host: str, error: OrchError) -> dict[str, Any]:

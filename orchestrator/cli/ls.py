@@ -9,7 +9,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
-from orchestrator.cli.listing import print_json
+from orchestrator.cli.listing import failing_as, print_json
 from orchestrator.cli.options import host_options, pass_app
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def command(
     """
     from orchestrator.cli.runs import find_run, say_went_on
 
-    found = find_run(app, word, hosts)
+    with failing_as("ls" if as_json else None):
+        found = find_run(app, word, hosts)
     if word is None and not as_json:
         app.say(f"run     {found.id}")
     say_went_on(app, found, "ls")

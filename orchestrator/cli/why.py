@@ -9,7 +9,7 @@ import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App, tell
-from orchestrator.cli.listing import print_json
+from orchestrator.cli.listing import failing_as, print_json
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.table import fit
 from orchestrator.cli.why_bundle import write_bundle
@@ -59,12 +59,15 @@ def command(
         from orchestrator.run.explain.archive import check_new
 
         check_new(archive)
-    found = find_or_say(app, word, hosts)
+    with failing_as("why" if as_json else None):
+        found = find_or_say(app, word, hosts)
     outcomes = _looked(app, found)
     workers = in_order([o.value for o in outcomes if o.value])
     silent = [(host, error) for host, error in found.failures if host in found.spec.hosts]
+    failures = [*silent, *((o.host.name, o.error) for o in outcomes)]
+    if not workers and as_json:
+        print_json("why", (), failures)
     if workers:
-        failures = [*silent, *((o.host.name, o.error) for o in outcomes)]
         row, screen = _told(app, found, word, workers, lines, [host for host, _ in silent])
         if as_json:
             print_json("why", [row], failures)

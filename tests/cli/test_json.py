@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.cli.main import VERBS, cli
 from orchestrator.errors import LostConnection, Unreachable
+from orchestrator.hosts.fake import FakeMachine
 from tests.cli.calling import call
 from tests.cli.run_folders import RunFolders
 from tests.cli.some_runs import has_runs
@@ -119,6 +120,24 @@ def test_diff(tmp_path: Path) -> None:
         (place / "progress.jsonl").write_text('{"epoch": 5, "time": 1, "loss": 0.25}\n')
     (row,) = check("diff", host("diff", "--json", GOOD, BAD).out)
     assert row["before"]["metrics"] == {"epoch": 5, "loss": 0.25}
+
+
+@pytest.mark.parametrize("verb", ["why nightly", "ls nightly", "diff nightly weekly"])
+def test_a_run_of_a_host_that_is_silent(project: Path, verb: str) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        machine.answer_facts(runs="now 5")
+
+    said = call(project, *verb.split(), "--json", prepare=prepare, failing=GONE)
+    found = json.loads(said.out)
+    assert (found["listing"], found["rows"], found["failures"][0]["error"]) == (
+        verb.split(maxsplit=1)[0],
+        [],
+        "timed out",
+    )
+    assert said.status == found["failures"][0]["exit_code"] == 69
+    assert said.err.startswith("orch: gpu02: timed out. ")
+    said = call(project, *verb.split(), "--json", prepare=prepare)
+    assert (said.status, said.out) == (2, "")
 
 
 def test_doctor(doctor: Run) -> None:  # noqa: F811
