@@ -61,6 +61,8 @@ def machine(known: Known) -> Iterator[Machine]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(gpu01: Host) -> Iterator[None]:
+    """Nothing of ana's, before and after: the tests of other files leave their runs and bundles."""
+    gpu01.run("rm -rf /home/ana/.orch")
     yield
     gpu01.run(f"cd {WORKER} && touch go-1 go-200", user="ana", check=False)
     until(lambda: "training.log" not in processes(gpu01), "the end of all that reads the log")
