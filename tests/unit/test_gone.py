@@ -13,9 +13,10 @@ from orchestrator.container.inputs import Inputs
 from orchestrator.container.start import start_script
 from orchestrator.container.turn import LOCK
 from orchestrator.hosts.command import quote
+from orchestrator.hosts.files import put
 from orchestrator.render import render
 from tests.unit.deploys import IDENTITY, host, plan
-from tests.unit.here import MACHINE, Here, machine_of, unheard
+from tests.unit.here import MACHINE, Here, HereStream, machine_of, unheard
 from tests.unit.shells import program
 
 TOOLS = [
@@ -50,7 +51,7 @@ TOOLS += [
     "sleep",
     "sort",
 ]
-TOOLS += ["stat", "sync", "tail", "tar", "timeout", "touch", "tr", "true", "uname"]
+TOOLS += ["wc", "stat", "sync", "tail", "tar", "timeout", "touch", "tr", "true", "uname"]
 
 ENGINE = """\
 # An engine that knows its containers and images by files.
@@ -196,3 +197,19 @@ def test_a_prune_that_breaks_off_leaves_whole_runs_and_no_dangling_link(machine:
     assert sorted(p.name for p in runs.iterdir()) == [".staged-new", "2", "3", "latest"]
     assert (runs / "latest").resolve().name in ("2", "3")
     assert [line.split()[2:] for line in (place / "audit.log").read_text().splitlines()] == [["prune", "1"]]
+
+
+def test_a_file_that_did_not_come_whole_is_not_there(
+    machine: Here, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(self: HereStream, data: bytes) -> None:
+        self.stdout.close()
+        self.stdin.write(data[:4])
+        self.stdin.close()
+        self.process.wait(timeout=60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HereStream, "write", cut)
+    with pytest.raises(KeyboardInterrupt):
+        put(machine, b"all of it", str(place / "file"), 0o600)
+    assert not list(place.glob("file*"))
