@@ -1,10 +1,9 @@
 """The program `orch`; `python -m orchestrator` is the same."""
 
-import signal
-from typing import NoReturn
+import signal  # and nothing else: Ctrl-C before `main` is Python's own, with a traceback
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Entry point of the console script. Ctrl-C while the modules are loaded ends it without a word."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:  # else the caller has it ignored, as nohup does

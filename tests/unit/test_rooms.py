@@ -122,6 +122,14 @@ def test_the_command_line_starts_light(words: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_next_to_nothing_is_loaded_before_ctrl_c_is_taken() -> None:
+    """What is loaded then, and is interrupted, ends with Python's traceback."""
+    code = "import sys; sys.path.insert(0, '.'); import orchestrator.__main__; print('typing' in sys.modules)"
+    argv = [sys.executable, "-I", "-S", "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"
+
+
 def test_every_verb_has_its_file_its_help_and_an_example() -> None:
     from orchestrator.cli.main import ALIASES, KNOWN_ELSEWHERE, VERBS, cli
 
