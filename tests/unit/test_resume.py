@@ -14,6 +14,7 @@ import pytest
 
 from orchestrator.errors import Busy, HostError, Refused
 from orchestrator.files.archive import time_of
+from orchestrator.render import render
 from orchestrator.run.launch import Launched, Taking, launch
 from orchestrator.run.record import Record
 from orchestrator.run.resume import claim, copy_work, give_back, taking
@@ -244,6 +245,18 @@ def test_a_copy_that_is_cut_off_leaves_nothing(place: Place, other: Place) -> No
     until(lambda: not list((other.folder / "runs").glob(".staged-*")))
     assert not (place.folder / "runs" / run(1) / "continued_by").exists()
     assert elsewhere(place, other, old, 3, "ls").log == "big\ndata.txt\nsrc"
+
+
+def test_what_came_whole_stays_when_the_script_is_ended_on_its_last_word(
+    place: Place, other: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = ended(place, 1, "sh", "-c", "echo 7 > epoch")
+
+    def slow_to_end(name: str, **values: object) -> str:
+        return render(name, **values) + ("\nsleep 60\n" if name == "run/work_in.sh.j2" else "")
+
+    monkeypatch.setattr("orchestrator.run.resume.render", slow_to_end)
+    assert elsewhere(place, other, old, 2, "cat", "epoch").log == "7"
 
 
 def test_a_disk_without_room_is_told_before_anything_is_sent(place: Place, other: Place) -> None:
