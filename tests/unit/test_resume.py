@@ -248,15 +248,27 @@ def test_a_copy_that_is_cut_off_leaves_nothing(place: Place, other: Place) -> No
 
 
 def test_what_came_whole_stays_when_the_script_is_ended_on_its_last_word(
-    place: Place, other: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, other: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = ended(place, 1, "sh", "-c", "echo 7 > epoch")
+    old, group = ended(place, 1, "sh", "-c", "echo 7 > epoch"), tmp_path / "group"
 
     def slow_to_end(name: str, **values: object) -> str:
-        return render(name, **values) + ("\nsleep 60\n" if name == "run/work_in.sh.j2" else "")
+        text = render(name, **values)
+        return f"echo $$ > {group}\n{text}\nsleep 60\n" if name == "run/work_in.sh.j2" else text
+
+    def ended_there() -> bool:
+        try:
+            os.killpg(int(group.read_text()), 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     monkeypatch.setattr("orchestrator.run.resume.render", slow_to_end)
-    assert elsewhere(place, other, old, 2, "cat", "epoch").log == "7"
+    order = replace(other.order("cat", "epoch", run=run(2), watch=20), takes=taking(old))
+    claimed = claim(place.machine, "gpu02", old, order)
+    brought = copy_work(place.machine, other.machine, claimed, order)
+    until(ended_there)
+    assert launch(other.machine, brought).log == "7"
 
 
 def test_a_disk_without_room_is_told_before_anything_is_sent(place: Place, other: Place) -> None:
