@@ -64,10 +64,14 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
     ("data packet referred to nonexistent channel"): with several hosts behind one jump, all of them.
     """
 
-    # One pass over the data for secrecy and integrity, where paramiko's own first choice takes two.
+    # One pass over the data for secrecy and integrity, where paramiko's own first choice takes two (and
+    # before 3.5 it has none that takes one).
     _preferred_ciphers = (
-        "aes128-gcm@openssh.com",
-        "aes256-gcm@openssh.com",
+        *(
+            c
+            for c in ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+            if c in paramiko.Transport._cipher_info
+        ),
         *(c for c in paramiko.Transport._preferred_ciphers if "gcm" not in c),
     )
 
