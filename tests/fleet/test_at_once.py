@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
+import re
+import shlex
 import subprocess
 import time
 from dataclasses import dataclass
@@ -88,7 +91,7 @@ def test_a_launch_and_a_down(deployed: Orch, gpu01: Host, chance: random.Random)
         assert is_deployed(gpu01)
         deployed("down", "--replace", *TO_GPU01)
     else:
-        assert "nothing is deployed here" in train.stderr
+        assert "nothing is deployed here" in train.stderr or "a down by" in train.stderr, train.stderr
         assert rows(deployed) == []
     nobody_has_the_turn(gpu01)
     assert not is_deployed(gpu01)
@@ -132,24 +135,29 @@ def test_a_fetch_and_a_prune(deployed: Orch, gpu01: Host, chance: random.Random)
     if fetch.returncode == 0:
         assert digests == wrote
     else:
-        assert fetch.returncode == 1, fetch.stderr
+        assert fetch.returncode in (1, 2), fetch.stderr  # 2: there is no such run any more
         assert "not fetched: " in fetch.stderr or run in fetch.stderr, fetch.stderr
     nothing_goes_on(gpu01)
     assert rows(deployed) == []
 
 
 def test_an_image_copy_and_an_image_prune(
-    small: Orch, gpu01: Host, gpu02: Host, chance: random.Random
+    orch: Orch, gpu01: Host, gpu02: Host, chance: random.Random
 ) -> None:
-    (image,) = (name for name in gpu01.images() if name.startswith("orch/ana-mnist:"))
-    before = gpu02.docker("images", "-a", "-q")
-    copying = small.start("image", "copy", image, "gpu01", "gpu02")
-    copy, prune = both(chance, copying, small.on("desk"), "image", "prune", "--yes", "gpu02")
+    """Of eve's, so that no image goes that is another test's."""
+    eve, image, whose = orch.by("eve"), "orch/eve-mnist:1", json.dumps({"person": "eve", "project": "mnist"})
+    labels = ["-c", "LABEL orch.recipe=r", "-c", f"LABEL orch.image={json.dumps(whose)}"]
+    made = shlex.join(["docker", "import", *labels, "-", image])
+    gpu01.run(f"cd /tmp && head -c 9000000 /dev/urandom > e && tar -c e | {made}; rm e")
+    before = set(gpu02.docker("images", "-a", "-q").split())
+    copying = eve.start("image", "copy", image, "gpu01", "gpu02")
+    copy, prune = both(chance, copying, eve.on("desk"), "image", "prune", "--yes", "gpu02")
     assert prune.returncode == 0, prune.stderr
-    assert copy.returncode == 0 or "did not arrive whole" in copy.stderr, copy.stderr
+    assert copy.returncode == 0 or re.search("did not arrive whole|gone again", copy.stderr), copy.stderr
     nothing_goes_on(gpu01, gpu02)
     assert layers(gpu02, image) in (layers(gpu01, image), [])
-    small("image", "copy", image, "gpu01", "gpu02")
+    eve("image", "copy", image, "gpu01", "gpu02")
     assert layers(gpu02, image) == layers(gpu01, image) != []
-    small("image", "prune", "--yes", "gpu02")
-    assert gpu02.docker("images", "-a", "-q") == before
+    eve("image", "prune", "--yes", "gpu01", "gpu02")
+    assert set(gpu02.docker("images", "-a", "-q").split()) == before
+    assert image not in gpu01.images()
