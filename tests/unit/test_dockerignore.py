@@ -78,6 +78,7 @@ LINE = st.one_of(
 )
 @example(lines=["*.txt"])  # not those in folders
 @example(lines=["d/?"])
+@example(lines=["d/a", "!d"])  # d itself was never left out
 @example(lines=["**/a", "!d/e/a"])
 @example(lines=["x-[^1]/*", "\\[x]"])
 @example(lines=["d/**/a", "e/**"])

@@ -36,13 +36,24 @@ class Rules:
 
     def matched(self, path: str) -> tuple[bool, ...]:
         """Return which patterns match a path in this folder, or a folder above it."""
-        pairs = zip(self.patterns, self.above, strict=True)
-        return tuple(known or bool(p.regex.fullmatch(path)) for p, known in pairs)
+        return tuple(hit for hit, _ in self._judged(path))
 
     def left_out(self, path: str) -> bool:
         """Whether a path in this folder is left out."""
-        deciding = [p for p, hit in zip(self.patterns, self.matched(path), strict=True) if hit]
-        return bool(deciding) and not deciding[-1].keeps
+        return any(out for _, out in self._judged(path)[-1:])
+
+    def _judged(self, path: str) -> list[tuple[bool, bool]]:
+        """Return for each pattern whether it matches, and whether the path is left out by then.
+
+        As Docker: one that would change nothing counts as no match, also for what is beneath. So `!d` behind
+        `d/a` does not bring back d/a, for d itself was never left out.
+        """
+        judged, out = [], False
+        for pattern, known in zip(self.patterns, self.above, strict=True):
+            hit = known or (pattern.keeps == out and bool(pattern.regex.fullmatch(path)))
+            out = not pattern.keeps if hit else out
+            judged.append((hit, out))
+        return judged
 
     def beneath(self, folder: str) -> Rules | None:
         """Return the rules beneath a folder; None when nothing in it can be kept."""
