@@ -11,6 +11,7 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 DOCKER = shutil.which("docker")
@@ -52,6 +53,12 @@ class Client:
 
     def __init__(self, port: int, home: Path) -> None:
         self._env = {"DOCKER_HOST": f"tcp://127.0.0.1:{port}", "DOCKER_BUILDKIT": "0", "HOME": str(home)}
+
+    @cached_property
+    def version(self) -> int:
+        """The client's major version."""
+        said = subprocess.run([DOCKER or "docker", "--version"], capture_output=True, text=True, check=True)
+        return int(said.stdout.split("version ")[1].split(".")[0])
 
     def sent(self, folder: Path) -> set[str]:
         env = {**self._env, "PATH": os.environ["PATH"]}

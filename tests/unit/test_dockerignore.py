@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.container.image.context import read_source
@@ -78,13 +78,15 @@ LINE = st.one_of(
 )
 @example(lines=["*.txt"])  # not those in folders
 @example(lines=["d/?"])
-@example(lines=["d/a", "!d"])  # d itself was never left out
+@example(lines=["d/a", "!d"])
 @example(lines=["**/a", "!d/e/a"])
 @example(lines=["x-[^1]/*", "\\[x]"])
 @example(lines=["d/**/a", "e/**"])
 @example(lines=["**.pyc", "*/*.tmp"])
 @given(lines=st.lists(LINE, max_size=5))
 def test_what_is_sent_is_what_docker_sends(docker: Client, tree: Path, lines: list[str]) -> None:
+    # Before 23, `**.pyc` was no end of names, and lines that changed nothing of a folder held beneath it.
+    assume(docker.version >= 23 or not any(line.startswith("!") or "**" in line for line in lines))
     (tree / ".dockerignore").write_text("\n".join(lines) + "\n")
     assert ours(tree) == docker.sent(tree)
 
@@ -97,6 +99,7 @@ def test_what_is_sent_is_what_docker_sends(docker: Client, tree: Path, lines: li
             "d\n!**/a\n",
             {"d", "d/b.txt", "d/e", "d/e/c.pyc", "d/link"},
         ),  # as BuildKit: d/a and d/e/a come back
+        ("d/a\n!d\n", {"d/a"}),  # d itself was never left out
         (
             "*\n!d/e\n",
             {*TREE, "d", "e", "x-1", "x-2", "[x]", "e/d", "empty", "d/link"} - {"d/e/a", "d/e/c.pyc"},
