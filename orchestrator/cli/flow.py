@@ -21,6 +21,10 @@ _STUCK = 1.0
 """Seconds to wait, when all is left, for a piece that is being taken: nobody may be reading what is shown."""
 
 
+_TICK = 0.2
+"""Seconds after which a wait begins anew: Ctrl-C that came to another thread is taken then."""
+
+
 class Flow:
     """Follows several logs. A log that can't be followed is told, and the others go on.
 
@@ -88,7 +92,7 @@ class Flow:
             threading.Thread(target=read, args=(worker,), daemon=True).start()
         try:
             for _ in self._workers:
-                self._heed(ends.get())
+                self._heed(_next(ends))
         finally:
             self._left = True
             if self._turn.acquire(timeout=_STUCK):
@@ -114,3 +118,11 @@ class Flow:
             patience=float("inf") if self._live else PATIENCE,
             told=lambda line: self._app.say(f"orch: {line}"),
         )
+
+
+def _next(ends: queue.SimpleQueue[Exception | None]) -> Exception | None:
+    while True:
+        try:
+            return ends.get(timeout=_TICK)
+        except queue.Empty:
+            continue

@@ -21,7 +21,9 @@ PARALLEL = 32
 """Hosts that are worked on at the same time."""
 
 
-_TICK = 0.1  # seconds between two calls of `meanwhile`
+# Seconds between two calls of `meanwhile`. Without it nobody waits for longer either: where the system gives
+# Ctrl-C to another thread, only the end of a wait lets this one take it.
+_TICK = 0.1
 
 
 @dataclass(frozen=True)
@@ -124,12 +126,12 @@ def _one(
 def _next(
     done: queue.SimpleQueue[tuple[int, Outcome[T] | BaseException]], meanwhile: Callable[[], None] | None
 ) -> tuple[int, Outcome[T] | BaseException]:
-    while meanwhile:
+    while True:
         try:
             return done.get(timeout=_TICK)
         except queue.Empty:
-            meanwhile()
-    return done.get()
+            if meanwhile:
+                meanwhile()
 
 
 def _gather(

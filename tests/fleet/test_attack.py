@@ -156,9 +156,22 @@ def test_ctrl_c_ends_the_watching_and_what_exec_began(deployed: Orch, gpu01: Hos
     deployed("stop", "--now", run)
 
 
+@contextlib.contextmanager
+def told_if_not(host: Host, when: str) -> Iterator[None]:
+    """Where the block fails, tell what is on the host."""
+    try:
+        yield
+    except AssertionError as error:
+        there = host.run("docker ps -a --no-trunc; tail -n 3 /home/ana/.orch/*/*/audit.log; ps -eo pid,args")
+        raise AssertionError(f"{when}: {error}\n{there.stdout}") from error
+
+
 def test_a_deploy_that_is_broken_off_leaves_what_was_there(deployed: Orch, gpu01: Host) -> None:
     def size() -> str:
         return deployed("exec", "gpu01", "--", "df", "-h", "--output=size", "/dev/shm").stdout.split()[-1]
+
+    def is_as_before() -> bool:
+        return gpu01.docker("ps", "-aq", "--no-trunc") == before
 
     before = gpu01.docker("ps", "-aq", "--no-trunc")
     bigger = deployed.having(ORCH_SHM_SIZE="64m")
@@ -170,7 +183,8 @@ def test_a_deploy_that_is_broken_off_leaves_what_was_there(deployed: Orch, gpu01
                     break
             interrupted(process)
         # the start goes on without its caller, and stops what ran there first: that has 45 s to end
-        until(lambda: gpu01.docker("ps", "-aq", "--no-trunc") == before, "what was there before", 180)
+        with told_if_not(gpu01, moment):
+            until(is_as_before, "what was there before", 180)
         assert size() == "8.0G"
     bigger("deploy", "--yes", *WHERE)
     assert size() == "64M"

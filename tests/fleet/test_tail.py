@@ -24,8 +24,8 @@ NAMES = ("gpu01", "gpu02")
 RUN = "20261130-0214-two-7f3a"
 PLACE = "/home/ana/.orch/ana/mnist"
 GO = "/home/ana/go"
-# The seed is the run's folder, whose last part is the host: each log is another one.
-WORKER = ("sh", "-c", 'exec python3 -c "$0" "$ORCH_RUN_DIR" 2000000 ' + GO, WRITER)
+# The seed is the host's name: each log is another one.
+WORKER = ("sh", "-c", 'exec python3 -c "$0" "$(uname -n)" 2000000 ' + GO, WRITER)
 
 
 @dataclass(frozen=True)

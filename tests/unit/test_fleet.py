@@ -105,9 +105,10 @@ def test_an_outcome_may_be_none() -> None:
     assert each(HOSTS[:1], lambda _: None, connect=FakeMachine) == [Outcome(HOSTS[0])]
 
 
-def test_ctrl_c_ends_at_once_though_a_host_hangs() -> None:
+@pytest.mark.parametrize("to", ["process", "a thread that waits"])  # the system chooses
+def test_ctrl_c_ends_at_once_though_a_host_hangs(to: str) -> None:
     program = textwrap.dedent("""
-        import sys, threading, time
+        import signal, sys, threading, time
         from orchestrator.hosts.fake import FakeMachine
         from orchestrator.hosts.fleet import each
         from orchestrator.inventory import Host
@@ -118,6 +119,9 @@ def test_ctrl_c_ends_at_once_though_a_host_hangs() -> None:
 
         def work(machine):
             print("working", flush=True)
+            if sys.argv[1] != "process":
+                time.sleep(0.5)  # until the other one waits
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
             time.sleep(100)
 
         try:
@@ -125,10 +129,11 @@ def test_ctrl_c_ends_at_once_though_a_host_hangs() -> None:
         except KeyboardInterrupt:
             sys.exit(130)
     """)
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", program, to], stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"working\n"
-        process.send_signal(signal.SIGINT)
+        if to == "process":
+            process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
         assert process.stdout.read() == b"closed\n"
 

@@ -42,8 +42,8 @@ class Host(Power):
         return self.docker("ps", *(["-a"] if all else []), "--format", "{{.Names}}").split()
 
     def images(self) -> list[str]:
-        """Images as NAME:TAG."""
-        return self.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split()
+        """Images as NAME:TAG, sorted: docker has no order for the names of one image."""
+        return sorted(self.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split())
 
     # Services
 
