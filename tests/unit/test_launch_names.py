@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,20 +14,12 @@ from orchestrator.errors import Busy
 from orchestrator.run.launch import launch
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.stop import stop
-from tests.unit.run_place import Place
+from tests.unit.run_place import Place, place
+
+__all__ = ["place"]  # a fixture
 
 NAME = f"n{secrets.token_hex(4)}.ly"
 """Of this process alone: a stop sweeps the whole machine for its run, and tests run side by side."""
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = Place(tmp_path / "root")
-    place.deploy()
-    yield place
-    for found in place.records():
-        stop(place.machine, found, by="test", grace=0)
-    place.machine.close()
 
 
 def named(number: int) -> str:
