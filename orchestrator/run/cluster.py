@@ -51,7 +51,9 @@ class Cluster:
 
         Raises HostError for a member that still has none, or one that means itself to each host.
         """
-        filled = [m if m.given else replace(m, address=a) for m, a in zip(self.members, addresses)]
+        filled = [
+            m if m.given else replace(m, address=a) for m, a in zip(self.members, addresses, strict=True)
+        ]
         for member in filled:
             if not member.address or (is_loopback(member.address) and not self.one_machine):
                 why = f"its own address is {member.address}" if member.address else "it names no address"
@@ -86,7 +88,7 @@ def cluster_of(hosts: Sequence[Host]) -> Cluster:
     _refuse_unpublished(hosts)
     members = tuple(_member(host) for host in hosts)
     _refuse_few(hosts, members)
-    for host, member in zip(hosts, members):
+    for host, member in zip(hosts, members, strict=True):
         if member.given:
             _refuse_address(host, one_machine=Cluster(members).one_machine)
     _refuse_shared(hosts, members)
