@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +12,7 @@ import click
 from orchestrator.cli.app import App, exit_code
 from orchestrator.cli.listing import print_json
 from orchestrator.cli.options import host_arguments, pass_app
+from orchestrator.cli.redrawn import redrawn
 from orchestrator.cli.table import fit, padded, width
 from orchestrator.cli.waiting import WAITING
 from orchestrator.errors import FAILED
@@ -91,7 +90,7 @@ def _print_json(found: Sequence[HostGpus], *, one_line: bool = False) -> None:
 
 def _watch(app: App, hosts: Sequence[Host], seconds: float, as_json: bool) -> None:
     """Ask again and again, over the connections that the App keeps; ends by Ctrl-C only."""
-    with WAITING.hidden(), _screen(plain=as_json) as show:
+    with WAITING.hidden(), redrawn(plain=as_json) as show:
         while True:
             began = time.monotonic()
             found = _found(app.each(hosts, _ask))
@@ -104,21 +103,6 @@ def _watch(app: App, hosts: Sequence[Host], seconds: float, as_json: bool) -> No
 
 def _every(seconds: float) -> str:
     return f"{time.strftime('%H:%M:%S')}, every {seconds:g} s, Ctrl-C ends"
-
-
-@contextmanager
-def _screen(plain: bool) -> Iterator[Callable[[str], None]]:
-    """Redraw in place on a terminal; elsewhere print one block after the other."""
-    if plain or not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
-        yield lambda text: click.echo(f"{text}\n")
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    # Left as it is, stdout still says whether it can show the bars' characters.
-    with Live(console=Console(highlight=False), auto_refresh=False, redirect_stdout=False) as live:
-        yield lambda text: live.update(Text(text), refresh=True)
 
 
 def lines(found: Sequence[HostGpus]) -> list[str]:

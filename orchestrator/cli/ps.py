@@ -175,6 +175,7 @@ def _records(machine: Machine, everyone: bool, since: int | None, tail: int) -> 
 
 def _row(record: Record, host: Host) -> dict[str, Any]:
     """Return what is said of a worker; the shape of --json. Times are seconds since the epoch."""
+    from orchestrator.logs.progress import fields_of
     from orchestrator.run.status import judge
 
     status = judge(record)
@@ -197,6 +198,7 @@ def _row(record: Record, host: Host) -> dict[str, Any]:
         "note": spec.note,
         "tags": list(spec.tags),
         "progress": _progress(record) if status.live else "",
+        "training": fields_of(record.progress) if status.live else {},
         "folder": record.folder,
     }
 

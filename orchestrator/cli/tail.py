@@ -46,6 +46,7 @@ def _seconds(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     "-f", "--follow", "_follow", is_flag=True, hidden=True, expose_value=False
 )  # every hand types it
 @click.option("--no-follow", is_flag=True, help="Show what is there and end.")
+@click.option("--progress", is_flag=True, help="How far each worker is, in a line that changes, not the log.")
 @click.option("--raw", is_flag=True, help="The file's bytes as they are (one worker).")
 @click.option(
     "--output",
@@ -62,6 +63,7 @@ def command(
     lines: int | None,
     since: int | None,
     no_follow: bool,
+    progress: bool,
     raw: bool,
     output: Path | None,
     word: str | None,
@@ -74,6 +76,7 @@ def command(
       orch tail
       orch tail nightly -n 100
       orch tail nightly --since 10m
+      orch tail nightly --progress
       orch tail nightly --output logs
     """
     from orchestrator.cli.runs import find_or_say, only_worker
@@ -83,13 +86,17 @@ def command(
         raise UsageError("-n and --since exclude each other")
     if output and (raw or lines is not None or since is not None):
         raise UsageError("--output takes the whole log as it is: no -n, --since or --raw with it")
+    if progress and (output or raw or lines is not None or since is not None):
+        raise UsageError("--progress shows no log: no -n, --since, --raw or --output with it")
     found = find_or_say(app, word, hosts)
     if raw:
         only_worker(found)
     absent = () if hosts else found.absent
     for host in absent:
         app.say(f"orch: {host}: no answer, or no record of the run there: its log is missing here")
-    if output:
+    if progress:
+        code = watch_run(app, found, live=not no_follow)
+    elif output:
         code = save_run(app, found, app.cwd / output, live=not no_follow)
     else:
         start = None if lines is None and since is None else Start(lines, since)
@@ -113,6 +120,17 @@ def follow_run(
         screen.end(left=True)
         return _left(app, found, f"orch tail {found.called}")
     return (report_end(app, _again(app, found)) if live else OK) or flow.exit_code
+
+
+def watch_run(app: App, found: FoundRun, *, live: bool) -> int:
+    """Show how far all workers are until the run ends; return as `follow_run` does."""
+    from orchestrator.cli.tail_progress import watch
+
+    try:
+        watch(app, found, live=live)
+    except KeyboardInterrupt:
+        return _left(app, found, f"orch tail {found.called} --progress")
+    return report_end(app, _again(app, found)) if live else OK
 
 
 def save_run(app: App, found: FoundRun, folder: Path, *, live: bool) -> int:

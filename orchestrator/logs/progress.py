@@ -51,15 +51,21 @@ def _lines(tail: str) -> list[str]:
     return [line for line in (_ANSI.sub("", line).rstrip() for line in seen) if line.strip()]
 
 
-def _told(said: str, now: float) -> str:
+def fields_of(said: str) -> dict[str, Any]:
+    """Return the object in a line of progress.jsonl; an empty one where there is none, or no sense in it."""
     try:
         fields = json.loads(said)
     except ValueError:
-        return ""
-    if not isinstance(fields, dict):
-        return ""
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _told(said: str, now: float) -> str:
+    fields = fields_of(said)
     words = [_of(fields, "epoch", "epochs")] if "epoch" in fields else [_of(fields, "step", "steps")]
-    words += _metrics(fields)
+    words += [_share(fields)] if words[0] else []
+    nested = fields.get("metrics")
+    words += _metrics({**nested, **fields} if isinstance(nested, dict) else fields)
     if (rate := _number(fields.get("examples_per_second"))) is not None:
         words.append(f"{amount(rate)} ex/s")
     if (left := _number(fields.get("eta_seconds"))) is not None:
@@ -73,6 +79,15 @@ def _of(fields: Mapping[str, Any], name: str, total: str) -> str:
     if done is None:
         return ""
     return f"{name} {done:g}" + (f"/{whole:g}" if whole is not None else "")
+
+
+def _share(fields: Mapping[str, Any]) -> str:
+    """Return how much of it is done: by steps, else by epochs; empty where nobody knows of how many."""
+    for name, total in (("step", "steps"), ("step", "total"), ("epoch", "epochs")):
+        done, whole = _number(fields.get(name)), _number(fields.get(total))
+        if done is not None and whole and 0 <= done <= whole:  # not of inf or nan either
+            return f"{100 * done / whole:.0f} %"
+    return ""
 
 
 def _metrics(found: Mapping[str, Any]) -> list[str]:

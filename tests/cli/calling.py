@@ -33,17 +33,18 @@ def call(
     environ: Mapping[str, str] = {},
     terminal: bool = False,
     inside: bool = False,
+    again: bool = False,
 ) -> Called:
     """Run `orch WORDS` in `cwd`; `prepare` gives each machine its answers, `failing` hosts are away.
 
-    `terminal`: stdout is one. `inside`: as a part of another verb.
+    `terminal`: stdout is one. `inside`: as a part of another verb. `again`: a host may be connected to again.
     """
     machines: dict[str, FakeMachine] = {}
 
     def connect(host: Host) -> FakeMachine:
         if host.name in failing:
             raise failing[host.name]
-        assert host.name not in machines, "a second connection to one host"
+        assert again or host.name not in machines, "a second connection to one host"
         machines[host.name] = FakeMachine(host)
         prepare(machines[host.name])
         return machines[host.name]

@@ -56,6 +56,19 @@ def test_ps_filters_and_shapes(project: Path) -> None:
     )
 
 
+def test_ps_tells_progress_in_short_and_as_json_whole(project: Path) -> None:
+    line = {"epoch": 3, "epochs": 12, "loss": 0.5, "learning_rate": 0.1, "eta_seconds": 90}
+
+    def prepare(machine: FakeMachine) -> None:
+        says = block(RUN, RUNNING).replace("progress ", f"progress {json.dumps(line)}")
+        machine.answer_facts(runs="\n".join([HEAD, says, block(OLD, FAILED, lock="free")]))
+
+    said = call(project, "ps", "gpu01", prepare=prepare)
+    assert said.out.splitlines()[1].endswith("  epoch 3/12  25 %  loss 0.5  ETA 2 min")
+    (running, failed) = json.loads(call(project, "ps", "gpu01", "--json", prepare=prepare).out)["rows"]
+    assert (running["training"], failed["training"]) == (line, {})
+
+
 def test_ps_lists_by_tag_and_tells_the_note(project: Path) -> None:
     def prepare(machine: FakeMachine) -> None:
         tagged = block(RUN, RUNNING).replace('"tags": []', '"tags": ["sweep", "lr=3"]')

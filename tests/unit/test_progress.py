@@ -24,12 +24,20 @@ TOLD = {
 
 def test_what_the_trainer_says_of_itself() -> None:
     assert progress(json.dumps(TOLD), "Epoch 1/2\n", now=1020.0) == (
-        "epoch 9/100  loss 0.213  accuracy 0.931  2.1k ex/s  ETA 2 h 3 min"
+        "epoch 9/100  9 %  loss 0.213  accuracy 0.931  2.1k ex/s  ETA 2 h 3 min"
     )
     assert (
-        progress(json.dumps({**TOLD, "loss": None}), "", now=9e9) == "epoch 9/100  accuracy 0.931  2.1k ex/s"
+        progress(json.dumps({**TOLD, "loss": None}), "", now=9e9)
+        == "epoch 9/100  9 %  accuracy 0.931  2.1k ex/s"
     )
     assert progress('{"step": 1200, "loss": 1e-05}', "", now=0) == "step 1200  loss 1e-05"
+
+
+def test_how_much_is_done_goes_by_steps_where_they_are_told() -> None:
+    assert progress('{"epoch": 1, "epochs": 4, "step": 30, "steps": 80}', "", now=0) == "epoch 1/4  38 %"
+    assert progress('{"step": 30, "total": 40, "metrics": {"loss": 2}}', "", now=0) == "step 30  75 %  loss 2"
+    for odd in ('{"step": 9, "steps": 0}', '{"step": 9, "steps": 8}', '{"step": 9, "total": NaN}'):
+        assert "%" not in progress(odd, "", now=0)
 
 
 @pytest.mark.parametrize(
