@@ -116,7 +116,7 @@ class Begun:
 def begin(app: App, host: Host, order: Order, code: Code) -> Begun:
     """Launch a run. Raises OrchError."""
     from orchestrator.run import seen
-    from orchestrator.run.launch import NeedsBundle
+    from orchestrator.run.refusals import NeedsBundle
 
     with WAITING.on([host.name]):
         machine = app.machine(host)
@@ -149,7 +149,7 @@ def tell(app: App, begun: Begun, manner: Manner, more: Iterable[str]) -> int:
 
 def _drawn(app: App, machine: Machine, order: Order) -> Launched:
     """Launch under an id that no other run there has: of many within a minute, two may draw the same."""
-    from orchestrator.run.launch import Taken
+    from orchestrator.run.refusals import Taken
 
     for _ in range(DRAWS - 1):
         try:

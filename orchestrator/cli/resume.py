@@ -133,7 +133,7 @@ def _stale(app: App, worker: Worker, again: bool) -> str:
 
     Raises Refused when the run goes on already.
     """
-    from orchestrator.run.launch import not_resumable
+    from orchestrator.run.refusals import not_resumable
 
     record = worker.record
     by, on = record.continued_by, record.continued_on

@@ -8,16 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.container.identity import Identity, check_owner, slug
-from orchestrator.container.ready import no_environment
 from orchestrator.container.start import answers
 from orchestrator.container.turn import LOCK
-from orchestrator.errors import Busy, HostError, LostConnection, OrchError, Refused
+from orchestrator.errors import HostError, LostConnection
 from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Command, Raw, Script, on_host
-from orchestrator.inventory import Host
 from orchestrator.render import render, sources
 from orchestrator.run.ids import new_id
+from orchestrator.run.refusals import refusal
 from orchestrator.run.spec import RunSpec
 
 LAUNCH_DEADLINE = 300.0
@@ -52,6 +51,7 @@ class Order:
     diff: str = ""  # how the code differs from its commit
     again: bool = False  # although a run of that name lives
     takes: Taking | None = None  # None: its work is a copy of the code
+    cluster: Mapping[str, Any] | None = None  # what a worker has to know of the others; None: it is alone
 
     def anew(self) -> Order:
         """Return the same under an id that is drawn anew."""
@@ -73,14 +73,6 @@ class Launched:
         default_factory=dict
     )  # what the environment was deployed with (since.py)
     laid: tuple[str, ...] = ()  # files where code and run met: `kept PATH`, `replaced PATH`
-
-
-class NeedsBundle(OrchError):
-    """The host does not hold the code yet: upload it and launch again."""
-
-
-class Taken(Busy):
-    """Another run has this one's id; nothing was done."""
 
 
 def launch_line(spec: RunSpec, *, lock: bool = True) -> str:
@@ -125,6 +117,7 @@ def script(order: Order, host: str) -> Script:
         share=order.share,
         by=spec.by,
         watch=order.watch,
+        cluster=bool(order.cluster),
         turn=LOCK,
         **_owner(order.identity, from_here=order.from_here),
     )
@@ -155,7 +148,12 @@ def _private(order: Order, host: str) -> str:
         "ORCH_RUN_NAME": spec.name or spec.run,
         "ORCH_PERSON": spec.person,
     }
-    return json.dumps({"host": host, "grace": GRACE, "timeout": spec.timeout, "env": own})[1:]
+    private = {"host": host, "grace": GRACE, "timeout": spec.timeout, "env": own}
+    if order.cluster:
+        private["cluster"] = order.cluster
+    if spec.restarts:
+        private["restarts"] = {"max": spec.restarts, "on": list(spec.retry_on)}
+    return json.dumps(private)[1:]
 
 
 def launch(machine: Machine, order: Order) -> Launched:
@@ -171,7 +169,7 @@ def launch(machine: Machine, order: Order) -> Launched:
         check_owner(order.identity, json_object(answer.get("environment")), where=host)
         return launch(machine, replace(order, identity=None))  # a folder that has moved
     if how not in ("launched", "ended"):
-        raise _refusal(how, answer.get("why", ""), machine.host, order)
+        raise refusal(how, answer.get("why", ""), machine.host, order)
     state = json_object(answer.get("state"))
     if not state:
         raise HostError(
@@ -207,56 +205,3 @@ def _answer(machine: Machine, order: Order) -> dict[str, str]:
 
 
 _NO_SUPERVISOR = "The environment needs python3 (3.6 or newer) and flock."
-
-
-def _refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
-    first, where = why.strip().split("\n")[-1].strip(), host.name
-    if how == "need-bundle":
-        return NeedsBundle("the code is not there yet", where=where)
-    if how in ("no-environment", "unreadable", "not-ready"):
-        return no_environment(host, how, why)
-    if how == "deploying":
-        by = first or "deploy or down"
-        return Busy(f"a {by} is going on", where=where, hint="Try again when it is done.")
-    if how == "busy":
-        return Busy(
-            f"no free GPU for {_wish(order.spec.gpus)}",
-            where=where,
-            hint="See who holds what: orch gpu-status; or take part in one with --share.",
-        )
-    if how == "no-gpu":
-        return HostError(f"no usable GPU: {first}", where=where, hint=f"See: orch doctor {where}")
-    if how == "named":
-        hint = f"See it: orch tail {first}; end it: orch stop {first}; or start another beside it: --again."
-        return Busy(f"run {first} lives already under the name {order.spec.name}", where=where, hint=hint)
-    if order.takes and how in ("lives", "resumed", "no-work"):
-        return not_resumable(how, first, order.takes.run, where)
-    if how == "gone":
-        message = f"the record of run {order.spec.run} was deleted or closed as soon as it began: {first}"
-        hint = f"See whether it lives: orch ps {where}; end it: orch stop {order.spec.run}"
-        return HostError(message, where=where, hint=hint)
-    if how == "exists":
-        return Taken(f"run {order.spec.run} exists already", where=where, hint="Try again.")
-    room = (
-        f"Make room there; old runs go by: orch ps --prune 30d {where}" if "No space left" in first else None
-    )
-    return HostError(f"the run could not be placed: {first}", where=where, hint=room)
-
-
-def not_resumable(how: str, by: str, run: str, where: str) -> OrchError:
-    """Return the error for a run whose work can't be taken over: it lives, went on (`by`), or has none."""
-    if how == "lives":
-        return Busy(f"run {run} still runs", where=where, hint=f"End it first: orch stop {run}")
-    if how == "resumed":
-        return Refused(
-            f"run {run} goes on as {by} already", where=where, hint=f"Resume that one: orch resume {by}"
-        )
-    went = f"went on with run {by}" if by else "is gone"
-    hint = f"Resume that one: orch resume {by}" if by else f"Start it from the beginning: orch rerun {run}"
-    return HostError(f"the work of run {run} {went}", where=where, hint=hint)
-
-
-def _wish(gpus: str) -> str:
-    if gpus.startswith("ids:"):
-        return f"--gpu-ids {gpus[4:]}"
-    return f"--gpus {gpus}" if gpus else "the run"

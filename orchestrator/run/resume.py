@@ -13,8 +13,9 @@ from orchestrator.files.pouring import answer, pour
 from orchestrator.hosts.base import Machine, Stream
 from orchestrator.hosts.command import Script, on_host, quote
 from orchestrator.render import render
-from orchestrator.run.launch import Order, Taking, not_resumable
+from orchestrator.run.launch import Order, Taking
 from orchestrator.run.record import Record
+from orchestrator.run.refusals import not_resumable
 from orchestrator.units import size
 
 _DEADLINE = 300.0

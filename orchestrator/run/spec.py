@@ -31,6 +31,10 @@ class RunSpec:
     timeout: float = 0  # seconds after which it is stopped; 0: never
     note: str = ""
     tags: tuple[str, ...] = ()
+    restarts: int = 0  # how often it may be started again by itself,
+    retry_on: tuple[str, ...] = ()  # and after which causes
+    kind: str = "train"  # train | tensorboard | jupyter
+    idle: float = 0  # seconds without use after which a service ends; 0: never
     parent: Mapping[str, Any] = field(
         default_factory=dict
     )  # of one that runs again: run, kind (rerun, resume)
@@ -54,7 +58,7 @@ class RunSpec:
     def parse(cls, fields: Mapping[str, Any]) -> RunSpec:
         """Make a spec of its JSON; fields of a newer orch are passed over. Raises ValueError."""
         known: dict[str, Any] = {k: v for k, v in fields.items() if k in cls.__dataclass_fields__}
-        lists = ("argv", "hosts", "env", "tags", "packages")
+        lists = ("argv", "hosts", "env", "tags", "retry_on", "packages")
         try:
             return cls(**{**known, **{k: tuple(known[k]) for k in lists if k in known}})
         except TypeError as error:

@@ -15,7 +15,7 @@ from orchestrator.container.ready import NoEnvironment
 from orchestrator.errors import Busy, HostError
 from orchestrator.run.code.bundle import collect
 from orchestrator.run.code.upload import upload
-from orchestrator.run.launch import NeedsBundle
+from orchestrator.run.refusals import NeedsBundle
 from tests.unit.run_place import RUN, Place, place, tool
 from tests.until import until
 
