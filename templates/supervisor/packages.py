@@ -39,7 +39,7 @@ def note_packages(path):
     added, spec = added_packages(sys.path[1:], known), read_json(path)
     if not added or not spec:
         return
-    part = "{}.part{}".format(path, os.getpid())
+    part = "{}.part-{}-{}".format(path, os.uname()[1], os.getpid())  # the other workers may share the home
     try:
         with open(part, "w") as file:
             file.write(json.dumps(dict(spec, packages=added)) + "\n")

@@ -154,3 +154,24 @@ def test_whose_a_folder_is_outlives_what_was_deployed(tmp_path: Path) -> None:
     }
     (tmp_path / "hosts" / MACHINE / "environment.json").unlink()
     assert look(tmp_path, tmp_path).owned
+
+
+def recording(folder: Path, machine: str) -> subprocess.Popen[bytes]:
+    """A deploy of a host of this name, ended many times over."""
+    environment = replace(venv_in(folder), machine=machine)
+    text = render(
+        "container/record.sh.j2",
+        environment_sh="",
+        environment_json=environment.text(),
+        owner_json=environment.owner(),
+    )
+    lines = ("for try in $(seq 60); do", text, "done")
+    start = f"place='{folder}'; machine={machine}; here=$place/hosts/$machine"
+    return subprocess.Popen(["sh", "-c", "\n".join((start, *lines))])
+
+
+def test_two_hosts_write_whose_a_shared_project_is_at_the_same_time(tmp_path: Path) -> None:
+    writers = [recording(tmp_path, machine) for machine in ("gpu01", "gpu02", "gpu03")]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["hosts", "owner.json"]
+    assert (tmp_path / "owner.json").read_text().strip() == venv_in(tmp_path).owner()

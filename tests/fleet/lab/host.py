@@ -199,7 +199,8 @@ class Host(Power):
             self.run(f"bindfs -n {where}.back {where}", user=account)
             yield
         finally:
-            self.run(f"fusermount3 -u {where}", user=account, check=False)
+            # Debian has bindfs with either fuse.
+            self.run(f"fusermount3 -u {where} || fusermount -u {where}", user=account, check=False)
             self.run(f"umount /dev/fuse; rm -rf /srv/fuse-device {where}.back; rmdir {where}")
 
     def fill(self, path: str) -> None:
