@@ -2,10 +2,10 @@
 
 import json
 import os
-import re
 import sys
 
 from supervisor.files import read_bytes, read_json, remove
+from supervisor.installed import installed, package
 
 IMAGE_PACKAGES = "/usr/local/lib/orch/packages.txt"  # what the image has, as name==version
 
@@ -15,22 +15,9 @@ def added_packages(search, known):
     before = set()
     for path in known:
         before.update(
-            _package(line.strip(), "==") for line in read_bytes(path).decode("utf-8", "replace").splitlines()
+            package(line.strip(), "==") for line in read_bytes(path).decode("utf-8", "replace").splitlines()
         )
-    found = set()
-    for folder in search:
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        stems = [os.path.splitext(name)[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
-        found.update(_package(re.sub(r"-py[0-9.]+$", "", stem), "-") for stem in stems if "-" in stem)
-    return sorted(found - before) if before else []
-
-
-def _package(text, sign):
-    name, _, version = text.rpartition(sign)
-    return "{}=={}".format(re.sub("[-_.]+", "-", name).lower(), version)
+    return sorted(installed(search) - before) if before else []
 
 
 def note_packages(path):
