@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from orchestrator.hosts.fleet import Outcome
     from orchestrator.hosts.kept import Kept
     from orchestrator.inventory import Host, Inventory
+    from orchestrator.inventory.patterns import Selection
 
 T = TypeVar("T")
 
@@ -102,10 +103,17 @@ class App:
         names = ",".join(h.name for h in hosts[:8])
         raise UsageError(f"which hosts? There are {len(hosts)}", hint=f"Name them: --hosts {names}")
 
+    def by_name(self, words: Sequence[str], exclude: Sequence[str] = ()) -> bool:
+        """Tell whether each host is asked for by its own name, and none by a group, glob or range."""
+        return bool(words) and self._selection(words, exclude).by_name
+
     def _selected(self, words: Sequence[str], exclude: Sequence[str]) -> tuple[Host, ...]:
+        return self._selection(words, exclude).hosts
+
+    def _selection(self, words: Sequence[str], exclude: Sequence[str]) -> Selection:
         from orchestrator.hosts.ssh_config import is_named
 
-        return self.inventory.select(words, exclude, is_named=is_named).hosts
+        return self.inventory.select(words, exclude, is_named=is_named)
 
     def each(
         self,

@@ -55,7 +55,8 @@ def command(
     """Bring back what a run wrote: new and changed files of its work folder, or all of PATH in it.
 
     What is here already is not sent again: a fetch that is cut off connects again by itself, and one that was
-    stopped goes on when it is called again, in the midst of a large file too.
+    stopped goes on when it is called again, in the midst of a large file too. Of a run on several hosts each
+    worker's files come into a folder of its host's name.
 
     \b
       orch fetch nightly
@@ -69,7 +70,7 @@ def command(
     found = find_run(app, word, hosts)
     say_went_on(app, found, "fetch")
     target = app.cwd / (to or found.id)
-    several = len(found.workers) > 1
+    several = len(found.workers) > 1 or len(found.spec.hosts) > 1
     folders = {w.host.name: target / w.record.host if several else target for w in found.workers}
     records = {w.host.name: w.record for w in found.workers}
     how = How(target, ours=to is None, overwrite=overwrite, dry_run=dry_run, yes=yes)
@@ -81,6 +82,11 @@ def command(
     # One after the other: there is one terminal and one disk here.
     outcomes = [outcome for worker in found.workers for outcome in app.each([worker.host], work)]
     status = app.close(outcomes) or max((o.value or OK for o in outcomes), default=OK)
+    if absent := () if hosts else found.absent:
+        app.say(
+            f"orch: {', '.join(absent)}: no answer, or no record of the run there: its files did not come"
+        )
+        status = status or FAILED
     if any(not o.error for o in outcomes) and target.exists() and not dry_run:
         click.echo(target)
     return status

@@ -140,8 +140,8 @@ def tell(app: App, begun: Begun, manner: Manner, more: Iterable[str]) -> int:
     if not manner.quiet:
         for line in more:
             app.say(line)
-        _tell_changes(app, begun.host, begun.launched)
-        _tell_next(app, begun.launched, manner)
+        tell_changes(app, begun.host, begun.launched)
+        tell_next(app, begun.launched, manner)
     if begun.code.bundle:  # only now: it may take a moment, and nobody waits for it
         kept.keep(begun.code.bundle, cache_folder(app.environ))
     return _see(app, begun.host, begun.launched, manner)
@@ -169,7 +169,7 @@ def _launched(app: App, machine: Machine, order: Order) -> Launched:
         try:
             return _waited(machine, order)
         except NoEnvironment:
-            if not _offer_deploy(app, machine.host):
+            if not offer_deploy(app, [machine.host]):
                 raise
             return _waited(machine, order)
     except KeyboardInterrupt:
@@ -186,15 +186,17 @@ def _waited(machine: Machine, order: Order) -> Launched:
         return launch(machine, order)
 
 
-def _offer_deploy(app: App, host: Host) -> bool:
+def offer_deploy(app: App, hosts: Sequence[Host]) -> bool:
     """On a terminal, show the plan of the deploy that is missing; it asks before it does anything."""
     if not app.interactive():
         return False
     from orchestrator.cli.main import cli
+    from orchestrator.inventory.folded import folded
 
-    app.say(f"{host.name}: nothing is deployed here yet, so first the deploy:")
+    names = folded(host.name for host in hosts)
+    app.say(f"{names}: nothing is deployed here yet, so first the deploy:")
     app.inside = True
-    return cli.main(["deploy", "--hosts", host.name], obj=app, standalone_mode=False) in (None, 0)
+    return cli.main(["deploy", "--hosts", names], obj=app, standalone_mode=False) in (None, 0)
 
 
 def _upload(app: App, host: Host, order: Order, bundle: Bundle) -> None:
@@ -211,10 +213,10 @@ def _tell(app: App, begun: Begun, manner: Manner) -> None:
         click.echo(launched.spec.run)
         return
     app.say(begun.code.line(begun.new))
-    click.echo(f"run     {launched.spec.run} on {launched.host}{_gpus_named(launched.indices)}")
+    click.echo(f"run     {launched.spec.run} on {launched.host}{gpus_named(launched.indices)}")
 
 
-def _tell_changes(app: App, host: Host, launched: Launched) -> None:
+def tell_changes(app: App, host: Host, launched: Launched) -> None:
     """Say which settings are not those that the run's environment was deployed with."""
     from orchestrator.container.inputs import read_inputs
     from orchestrator.container.since import changed, noted, told
@@ -230,13 +232,14 @@ def _tell_changes(app: App, host: Host, launched: Launched) -> None:
         app.say(f"note: {told(host, names)}. To have it: orch deploy --hosts {host.name}")
 
 
-def _tell_next(app: App, launched: Launched, manner: Manner) -> None:
+def tell_next(app: App, launched: Launched, manner: Manner) -> None:
+    """Say which commands a person wants next."""
     word = launched.spec.name or launched.spec.run
     if not manner.wait and not launched.state.get("ended"):
         app.say(f"next:   orch tail {word}      orch ps      orch stop {word}")
 
 
-def _gpus_named(indices: Sequence[int]) -> str:
+def gpus_named(indices: Sequence[int]) -> str:
     """Return `, GPU 2` or `, GPUs 0-3,6`; empty where there are none."""
     from orchestrator.units import ranges
 

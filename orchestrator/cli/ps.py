@@ -84,7 +84,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """List runs, newest first: those that live and those of the last day.
+    """List runs, newest first: those that live and those of the last day; -v: each worker of them.
 
     \b
       orch ps
@@ -128,7 +128,10 @@ def _list(app: App, hosts: Sequence[Host], shown: Shown) -> int:
     outcomes = app.each(hosts, lambda m: _records(m, shown.everyone, since, tail))
     found = [(r, o.host) for o in outcomes for r in o.value or ()]
     found.sort(key=lambda f: (f[0].spec.asked, f[0].spec.run, f[1].name), reverse=True)
-    rows = [row for record, host in found if shown.takes(row := _row(record, host))]
+    if shown.as_json or app.verbose:  # each worker, else each run
+        rows = [row for record, host in found if shown.takes(row := _row(record, host))]
+    else:
+        rows = [row for row in _runs(found) if shown.takes(row)]
     if shown.as_json:
         print_json("ps", rows, ((o.host.name, o.error) for o in outcomes))
     elif shown.quiet:
@@ -201,6 +204,34 @@ def _row(record: Record, host: Host) -> dict[str, Any]:
         "training": fields_of(record.progress) if status.live else {},
         "folder": record.folder,
     }
+
+
+def _runs(found: Sequence[tuple[Record, Host]]) -> list[dict[str, Any]]:
+    """Return a row for each run, in the order of `found`: its worst state, and the worker that it comes from.
+
+    How far it is is said by the chief, where that is among the workers.
+    """
+    from orchestrator.inventory.folded import folded
+    from orchestrator.run.first import WORST, first_to_die
+
+    runs: dict[str, list[tuple[Record, Host]]] = {}
+    for record, host in found:
+        runs.setdefault(record.spec.run, []).append((record, host))
+    rows = []
+    for workers in runs.values():
+        hosts = workers[0][0].spec.hosts
+        if len(hosts) == 1 or (len(workers) == 1 and workers[0][0].gone):
+            rows += [_row(*worker) for worker in workers]
+            continue
+        workers.sort(key=lambda w: hosts.index(w[0].host) if w[0].host in hosts else len(hosts))
+        first = first_to_die([record for record, _ in workers])
+        judged = [_row(*worker) for worker in workers]
+        row = next((r for r, w in zip(judged, workers, strict=True) if w[0] is first), None)
+        row = row or min(judged, key=lambda r: WORST.index(r["state"]))
+        progress = next((r["progress"] for r in judged if r["progress"]), "")
+        cause = f"{row['host']}: {row['cause']}" if row["cause"] else ""
+        rows.append({**row, "host": folded(hosts), "cause": cause, "progress": progress})
+    return rows
 
 
 def _age(record: Record, status: Status) -> float | None:

@@ -17,7 +17,7 @@ from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.inventory import Host
-    from orchestrator.run.order import Naming, Wishes
+    from orchestrator.run.order import Naming, Retries, Wishes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +33,8 @@ class Asked:
     share: bool
     manner: Manner
     timeout: float | None = None  # seconds; None where nothing was said
+    retries: Retries | None = None
+    skip_checks: bool = False  # of the network and the environments of several hosts
 
     def files(self, app: App) -> list[Path]:
         """Return the files of --env-file."""
@@ -43,10 +45,11 @@ class Asked:
 
         Raises UsageError and ConfigError for values that can't be had.
         """
-        from orchestrator.run.order import Wishes, environment
+        from orchestrator.run.order import Retries, Wishes, environment
 
         env = environment(host, (*names, *self.env), app.environ, self.files(app))
-        return Wishes(self.naming, env, self.gpus, self.share, self.manner.watch, self.timeout)
+        retries = self.retries or Retries()
+        return Wishes(self.naming, env, self.gpus, self.share, self.manner.watch, self.timeout, retries)
 
 
 _OPTIONS = (
@@ -75,6 +78,22 @@ _OPTIONS = (
         metavar="TIME",
         help="End it after so long (90s, 30m, 1h, 1d12h): SIGTERM, 30 s, SIGKILL; it has failed then.",
     ),
+    click.option(
+        "--max-restarts",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Start it again so often, all hosts of it, in the same work folders, when a host or GPU fails.",
+    ),
+    click.option(
+        "--retry-on",
+        metavar="CAUSES",
+        help="When instead: lost, nccl, gpu, exit, signal, oom, exception, timeout, joined by commas.",
+    ),
+    click.option(
+        "--skip-checks",
+        is_flag=True,
+        help="Of several hosts: don't compare their environments, nor try the network between them.",
+    ),
     click.option("-d", "--detach", is_flag=True, help="Return as soon as the command runs."),
     click.option(
         "--wait", is_flag=True, help="Show the log until the end, and end with the command's status."
@@ -90,6 +109,18 @@ def _seconds(timeout: str | None) -> float | None:
         return None if timeout is None else seconds_of(timeout)
     except ValueError as error:
         raise UsageError(f"--timeout {timeout}: {error}") from error
+
+
+def _retries(most: int | None, causes: str | None) -> Retries:
+    from orchestrator.run.order import CAUSES, Retries
+
+    named = None if causes is None else tuple(word.strip() for word in causes.split(","))
+    for cause in named or ():
+        if cause not in CAUSES:
+            raise UsageError(
+                f"--retry-on {causes}: no cause '{cause}'", hint=f"There is: {', '.join(CAUSES)}."
+            )
+    return Retries(most, named)
 
 
 def run_options(function: F) -> F:
@@ -108,6 +139,9 @@ def run_options(function: F) -> F:
         gpu_ids: str | None,
         share: bool,
         timeout: str | None,
+        max_restarts: int | None,
+        retry_on: str | None,
+        skip_checks: bool,
         detach: bool,
         wait: bool,
         quiet: bool,
@@ -118,7 +152,9 @@ def run_options(function: F) -> F:
         if detach and wait:
             raise UsageError("--detach and --wait exclude each other")
         naming, manner = Naming(name, note, tags, again), Manner(detach, wait, quiet)
-        asked = Asked(env, env_files, naming, wanted_gpus(gpus, gpu_ids), share, manner, _seconds(timeout))
+        retries, gpus = _retries(max_restarts, retry_on), wanted_gpus(gpus, gpu_ids)
+        time = _seconds(timeout)
+        asked = Asked(env, env_files, naming, gpus, share, manner, time, retries, skip_checks)
         return function(*args, asked=asked, **kwargs)
 
     wrapped: Any = joined

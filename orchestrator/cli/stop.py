@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from orchestrator.cli import completing
 from orchestrator.cli.app import App, tell
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.errors import FAILED, OK, OrchError
+
+if TYPE_CHECKING:
+    from orchestrator.cli.runs import FoundRun
+    from orchestrator.run.stop import Stopped
+
+_TOLD = {
+    "stopped": "stopped",
+    "already": "had ended already",
+    "swept": "had ended already",
+    "lost": "was not there any more",
+}
 
 
 @click.command("stop")
@@ -48,7 +61,7 @@ def command(
 def _stop(app: App, word: str, hosts: tuple[str, ...], grace: float, why: str) -> int:
     from orchestrator.cli.runs import find_run
     from orchestrator.container.identity import caller
-    from orchestrator.run.stop import Stopped, stop
+    from orchestrator.run.stop import stop
 
     found = find_run(app, word, hosts, alive=True)
     records = {w.host.name: w.record for w in found.workers}
@@ -57,20 +70,31 @@ def _stop(app: App, word: str, hosts: tuple[str, ...], grace: float, why: str) -
         [w.host for w in found.workers],
         lambda machine: stop(machine, records[machine.host.name], by=by, why=why, grace=grace),
     )
-    told: dict[str, str] = {
-        "stopped": "stopped",
-        "already": "had ended already",
-        "swept": "had ended already",
-        "lost": "was not there any more",
-    }
     for outcome in outcomes:
-        if isinstance(outcome.value, Stopped):
-            state = outcome.value.state
-            took = f" (killed after {grace:g} s)" if state.get("signal") == 9 and grace else ""
-            how = told[outcome.value.how]
-            if outcome.value.how in ("already", "swept") and state.get("state"):
-                how = f"had ended already: {state['state']}"
-            if outcome.value.how == "swept":
-                how += "; a child of it still ran, and was ended"
-            click.echo(f"{outcome.host.name}   {found.id}   {how}{took}")
-    return FAILED if app.close(outcomes) else OK
+        if outcome.value:
+            click.echo(f"{outcome.host.name}   {found.id}   {_told(found, outcome.value, grace)}")
+    silent = () if hosts else _silent(found)
+    for error in silent:
+        tell(error)
+    return FAILED if app.close(outcomes) or silent else OK
+
+
+def _told(found: FoundRun, stopped: Stopped, grace: float) -> str:
+    """Return how the stop of a worker went; one that a peer's stop took with it was stopped too."""
+    state, how = stopped.state, _TOLD[stopped.how]
+    if stopped.how in ("already", "swept") and state.get("state"):
+        with_peer = state["state"] == "stopped" and (state.get("cause") or {}).get("on") in found.spec.hosts
+        how = f"stopped with {state['cause']['on']}" if with_peer else f"had ended already: {state['state']}"
+    if stopped.how == "swept":
+        how += "; a child of it still ran, and was ended"
+    return how + (f" (killed after {grace:g} s)" if state.get("signal") == 9 and grace else "")
+
+
+def _silent(found: FoundRun) -> list[OrchError]:
+    """Return an error for each host of the run that could not be asked: its worker is not stopped by us."""
+    hint = "Where it hears the others it ends by itself within a minute; else stop it when it answers."
+    return [
+        type(error)(f"{error.message}, so that its worker was not stopped from here", where=host, hint=hint)
+        for host, error in found.failures
+        if host in found.spec.hosts
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from math import ceil
 from pathlib import Path
@@ -179,32 +180,56 @@ def _again(app: App, found: FoundRun) -> FoundRun:
 
 
 def report_end(app: App, found: FoundRun) -> int:
-    """Say how the run ended, and return its exit status: of its first worker that has one other than 0."""
+    """Say how the run ended, each of its workers where there are several, and return its exit status.
+
+    It is that of the first worker to end badly, else of the first whose status isn't 0.
+    """
     from orchestrator.logs.view import last_lines
+    from orchestrator.run.first import first_to_die
     from orchestrator.run.status import judge
 
     statuses = [judge(w.record) for w in found.workers]
     for worker, status in zip(found.workers, statuses, strict=True):
         for line in last_lines(worker.record.tail.encode(), LAST):
-            app.say(f"  | {line}")
-        app.say(_end_line(found, worker, status))
+            app.say(f"  | {_prefix(found, worker)}{line}")
+        if len(found.workers) > 1 and len({(s.state, s.cause) for s in statuses}) > 1:
+            app.say(f"{worker.host.name}   {_end(status)}")
+    first = first_to_die([w.record for w in found.workers])
+    chosen = next((w for w in found.workers if w.record is first), None) or _first_that_counts(
+        found, statuses
+    )
+    app.say(_end_line(found, chosen, judge(chosen.record)))
     if any(s.state == "lost" for s in statuses):
         run = found.called
         app.say(f"next:   orch why {run}      orch resume {run}      orch rerun {run}")
-    bad = [s for s in statuses if s.exit_status != 0]
-    if not bad:
-        return OK
-    return 1 if bad[0].exit_status is None else bad[0].exit_status
+    code = judge(chosen.record).exit_status
+    return FAILED if code is None else code
+
+
+def _first_that_counts(found: FoundRun, statuses: Sequence[Status]) -> Worker:
+    """Return the first worker whose status is not 0, else the chief."""
+    pairs = zip(found.workers, statuses, strict=True)
+    return next((worker for worker, status in pairs if status.exit_status != 0), found.workers[0])
+
+
+def _prefix(found: FoundRun, worker: Worker) -> str:
+    from orchestrator.logs.view import prefixes
+
+    return prefixes([w.record.host for w in found.workers])[worker.record.host]
+
+
+def _end(status: Status) -> str:
+    """Return `failed after 3 min: exit 1 (inferred)`."""
+    from orchestrator.units import duration
+
+    took = "" if status.took is None else f" after {duration(status.took)}"
+    cause = f": {status.cause}" if status.cause else ""
+    return f"{status.state}{took}{cause}{' (inferred)' if status.inferred else ''}"
 
 
 def _end_line(found: FoundRun, worker: Worker, status: Status) -> str:
-    from orchestrator.units import duration
-
-    took = ""
-    if status.took is not None:
-        took = f" after {duration(status.took)}"
-    where = f" on {worker.host.name}" if len(found.workers) > 1 else ""
-    cause = f": {status.cause}" if status.cause else ""
-    guess = " (inferred)" if status.inferred else ""
+    several = len(found.workers) > 1
+    where = f" on {worker.host.name}" if several and status.state != "succeeded" else ""
     whose = "" if status.exit_status in (0, None) else f"   (exit status {status.exit_status} is the run's)"
-    return f"run     {found.id}{where} {status.state}{took}{cause}{guess}{whose}"
+    state, rest = status.state, _end(status).removeprefix(status.state)
+    return f"run     {found.id} {state}{where}{rest}{whose}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,10 @@ import click
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
 from orchestrator.cli.collecting import collected, without
-from orchestrator.cli.launching import Code, Manner, launch_on, shown
+from orchestrator.cli.launching import Code
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.run_options import Asked, run_options
+from orchestrator.cli.together import launch_on_all, shown_all
 from orchestrator.errors import Busy, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ class TrainCommand(click.Command):
 @host_options
 @run_options
 @click.option(
-    "--nodes", metavar="N", help="Of the hosts that a group or pattern names, use one that has room."
+    "--nodes", metavar="N", help="Of the hosts named, use the first N that have room; all: each of them."
 )
 @click.option("--max-size", default="200m", show_default=True, help="The largest code to send.")
 @click.option("--dry-run", is_flag=True, help="Print what would be launched; -v: the whole script.")
@@ -59,39 +62,51 @@ def command(
     """Run a training command in the container of a host, under nohup, with a record of how it goes.
 
     The project's folder is sent as it is now; editing it later changes nothing in the run. Without a
-    command, or with flags alone, the bundled trainer runs.
+    command, or with flags alone, the bundled trainer runs. On several hosts it runs on all of them or on
+    none, each worker with a TF_CONFIG for tf.distribute; the first host is the chief.
 
     \b
       orch train --hosts gpu01 -- python3 train.py --epochs=100
+      orch train --hosts gpu01,gpu02 --max-restarts 3 -- python3 train.py
+      orch train --hosts lab --nodes 2 -- python3 train.py
       orch train -d --hosts gpu01 --name nightly --gpus 2 -- python3 train.py
       orch train --hosts gpu01 -- --epochs=5
     """
+    from orchestrator.run.order import git_of, make_order
+
     _check_command(app, argv)
-    candidates = _candidates(app, hosts, exclude, nodes)
+    candidates, count = _candidates(app, hosts, exclude, nodes)
     bundle, argv = collected(app, candidates[0], argv, max_size)
     bundle = without(app, bundle, candidates[0].settings.env_file, *asked.env_files)
+    code, git = Code.of(bundle), functools.cache(lambda top: git_of(top, bundle))
 
     def order(host: Host) -> Order:
-        from orchestrator.run.order import make_order
+        return make_order(host, argv, asked.wishes(app, host), bundle=bundle, cwd=app.cwd, git=git)
 
-        return make_order(host, argv, asked.wishes(app, host), bundle=bundle, cwd=app.cwd)
+    def launched(chosen: Sequence[Host]) -> int:
+        return launch_on_all(app, chosen, [order(host) for host in chosen], code, asked)
 
     if dry_run:
-        return shown(app, candidates[0], order(candidates[0]), Code.of(bundle))
-    return _on_the_first(app, candidates, order, Code.of(bundle), asked.manner)
+        chosen = candidates[:count]
+        return shown_all(app, chosen, [order(host) for host in chosen], code)
+    return _on_those_with_room(app, candidates, count, launched)
 
 
-def _on_the_first(
-    app: App, hosts: Sequence[Host], order: Callable[[Host], Order], code: Code, manner: Manner
+def _on_those_with_room(
+    app: App, candidates: Sequence[Host], count: int, launched: Callable[[Sequence[Host]], int]
 ) -> int:
-    """Launch on the first host that takes the run; what the last one says stands."""
-    *others, last = hosts
-    for host in others:
+    """Launch on the first `count` hosts that take the run; what the last ones say stands."""
+    hosts = list(candidates)
+    while len(hosts) > count:
         try:
-            return launch_on(app, host, order(host), code, manner)
+            return launched(hosts[:count])
         except (Busy, Unreachable, Refused) as error:
+            full = [host for host in hosts[:count] if host.name == error.where]
+            if not full:
+                raise
             app.say(f"{error.where}: {error.message}, so the next one")
-    return launch_on(app, last, order(last), code, manner)
+            hosts.remove(full[0])
+    return launched(hosts)
 
 
 def _check_command(app: App, argv: tuple[str, ...]) -> None:
@@ -109,15 +124,23 @@ def _check_command(app: App, argv: tuple[str, ...]) -> None:
 
 def _candidates(
     app: App, words: tuple[str, ...], exclude: tuple[str, ...], nodes: str | None
-) -> tuple[Host, ...]:
-    """Return the host that is meant, or with --nodes 1 those of which the first with room is taken."""
-    if nodes not in (None, "1"):
-        raise UsageError(f"--nodes {nodes}: a run takes one host", hint="Of several candidates: --nodes 1")
-    hosts = app.changed(words, exclude)
-    if len(hosts) == 1 or nodes:
-        return hosts
+) -> tuple[tuple[Host, ...], int]:
+    """Return the hosts that may be taken, and how many of them are.
+
+    Those named are all taken; of a group or a pattern it has to be said how many.
+    """
+    hosts, by_name = app.changed(words, exclude), app.by_name(words, exclude)
+    if nodes is None and (by_name or len(hosts) == 1):
+        return hosts, len(hosts)
     names = ",".join(words)
-    raise UsageError(
-        f"{names} is {len(hosts)} hosts, a run takes one",
-        hint=f"The first that has room: --hosts {names} --nodes 1; or name one: --hosts {hosts[0].name}",
-    )
+    if nodes is None:
+        raise UsageError(
+            f"{names} is {len(hosts)} hosts: say how many of them the run takes",
+            hint=f"All: --hosts {names} --nodes all; the first that has room: --hosts {names} --nodes 1",
+        )
+    if nodes != "all" and not re.fullmatch(r"[1-9]\d*", nodes):
+        raise UsageError(f"--nodes {nodes}: a count, or all")
+    count = len(hosts) if nodes == "all" else int(nodes)
+    if count > len(hosts):
+        raise UsageError(f"--nodes {nodes}, and {names} is {len(hosts)} host{'s' * (len(hosts) > 1)}")
+    return hosts, count

@@ -64,6 +64,7 @@ def order_again(
         env=tuple(sorted(wishes.env)),
         gpus=wishes.gpus or old.gpus,
         timeout=old.timeout if wishes.timeout is None else wishes.timeout,
+        **wishes.retries.fields(old),
         git=git,
         by=caller(),
         asked=time.time(),

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 TRAINER = ("python3", "-m", "trainer")
 """The command of a run without a command: the trainer that ships with orch."""
+
+RETRIED = ("lost", "nccl", "gpu")
+"""The causes after which a run with --max-restarts starts again where none are named."""
+
+CAUSES = (*RETRIED, "exit", "signal", "oom", "exception", "timeout")
+"""The causes that --retry-on may name."""
 
 NOTE_LENGTH = 500
 """Characters of a note."""
@@ -55,6 +61,25 @@ class Naming:
 
 
 @dataclass(frozen=True)
+class Retries:
+    """How often a run may be started again by itself, after which causes; None where nothing was said."""
+
+    most: int | None = None
+    causes: tuple[str, ...] | None = None
+
+    def fields(self, old: RunSpec | None = None) -> dict[str, Any]:
+        """Return the fields of a spec; where nothing was said, those of the `old` one that runs again.
+
+        Raises UsageError for causes of no restart at all.
+        """
+        most = (old.restarts if old else 0) if self.most is None else self.most
+        causes = (old.retry_on if old else ()) if self.causes is None else self.causes
+        if self.causes and not most:
+            raise UsageError("--retry-on goes with --max-restarts", hint="As in: --max-restarts 3")
+        return {"restarts": most, "retry_on": (causes or RETRIED) if most else ()}
+
+
+@dataclass(frozen=True)
 class Wishes:
     """What is said of a run besides its command and its code."""
 
@@ -64,6 +89,7 @@ class Wishes:
     share: bool = False  # take GPUs that someone uses
     watch: int = 0  # seconds for which the launch stays and sees whether the command ends at once
     timeout: float | None = None  # seconds that it may take; None where nothing was said
+    retries: Retries = field(default_factory=Retries)
 
 
 def is_trainer(argv: Sequence[str]) -> bool:
@@ -71,11 +97,22 @@ def is_trainer(argv: Sequence[str]) -> bool:
     return tuple(argv[: len(TRAINER)]) == TRAINER
 
 
-def make_order(host: Host, argv: Sequence[str], wishes: Wishes, *, bundle: Bundle, cwd: Path) -> Order:
-    """Return the order for a new run of `argv` on `host`, in the folder of work/ that `cwd` is here."""
+def make_order(
+    host: Host,
+    argv: Sequence[str],
+    wishes: Wishes,
+    *,
+    bundle: Bundle,
+    cwd: Path,
+    git: Callable[[Path], tuple[dict[str, Any], str]] | None = None,
+) -> Order:
+    """Return the order for a new run of `argv` on `host`, in the folder of work/ that `cwd` is here.
+
+    `git` gives what `git_of` does, of the project's top folder.
+    """
     identity = identity_of(host, cwd)
     top = identity.project.folder
-    git, diff = git_of(top, bundle)
+    commit, diff = git(top) if git else git_of(top, bundle)
     naming = wishes.naming
     spec = RunSpec(
         run=new_id(naming.name),
@@ -90,11 +127,12 @@ def make_order(host: Host, argv: Sequence[str], wishes: Wishes, *, bundle: Bundl
         env=tuple(sorted(wishes.env)),
         gpus=wishes.gpus,
         sub="" if is_trainer(argv) else _below(cwd, top),
-        git=git,
+        git=commit,
         by=caller(),
         asked=time.time(),
         orch=__version__,
         timeout=wishes.timeout or 0,
+        **wishes.retries.fields(),
     )
     return order_of(host, spec, wishes, identity, diff=diff)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.container.start import answers
@@ -13,9 +14,12 @@ from orchestrator.errors import HostError, UsageError
 from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host, quote
+from orchestrator.hosts.masking import hide
 from orchestrator.inventory import Host
 from orchestrator.render import render
+from orchestrator.run.cluster import Cluster, part
 from orchestrator.run.launch import Launched, Order
+from orchestrator.run.spec import RunSpec
 
 JOIN = 180
 """Seconds that a worker waits for the others: one may still be copying code on a slow disk."""
@@ -24,8 +28,34 @@ _BACK = 90.0
 """Seconds for a worker to be taken back."""
 
 
-def workers(hosts: Sequence[Host], orders: Sequence[Order]) -> tuple[Order, ...]:
-    """Return the orders of one run's workers, the chief first: one spec for all, under one id.
+@dataclass(frozen=True)
+class Party:
+    """The hosts of one run in the order of ranks, the chief first, and the order for the worker on each."""
+
+    hosts: tuple[Host, ...]
+    orders: tuple[Order, ...]
+
+    @property
+    def spec(self) -> RunSpec:
+        """What is asked of the run: the same on all hosts."""
+        return self.orders[0].spec
+
+    def rank(self, host: str) -> int:
+        """Return the rank of the worker on a host."""
+        return self.spec.hosts.index(host)
+
+    def order(self, host: str) -> Order:
+        """Return the order for the worker on a host."""
+        return self.orders[self.rank(host)]
+
+    def anew(self) -> Party:
+        """Return the same under an id that is drawn anew."""
+        spec = self.orders[0].anew().spec
+        return Party(self.hosts, tuple(replace(order, spec=spec) for order in self.orders))
+
+
+def party(hosts: Sequence[Host], orders: Sequence[Order]) -> Party:
+    """Make one run of orders for its hosts: one spec for all, under one id.
 
     Raises UsageError where the hosts' settings say different persons or projects, or a variable is ours.
     """
@@ -41,7 +71,30 @@ def workers(hosts: Sequence[Host], orders: Sequence[Order]) -> tuple[Order, ...]
             raise UsageError("TF_CONFIG of a run on several hosts is made by orch", hint=hint)
     names = tuple(sorted({name for order in orders for name in order.env}))
     spec = replace(chief, hosts=tuple(host.name for host in hosts), env=names)
-    return tuple(replace(order, spec=spec, watch=0) for order in orders)
+    return Party(tuple(hosts), tuple(replace(order, spec=spec, watch=0) for order in orders))
+
+
+def introduced(
+    party: Party,
+    cluster: Cluster,
+    *,
+    ports: Sequence[int],
+    link: int,
+    network: Sequence[Mapping[str, str]],
+) -> Party:
+    """Tell each worker of the others, with a token that is drawn.
+
+    `ports` were found free by rank, `link` is one more of the chief's; variables of `network` give way to
+    the person's own.
+    """
+    token = secrets.token_hex(32)
+    hide(token)
+
+    def told(rank: int, order: Order) -> Order:
+        own = part(cluster, rank, ports=ports, link=link, token=token)
+        return replace(order, cluster={**own, "join": JOIN}, env={**network[rank], **order.env})
+
+    return Party(party.hosts, tuple(told(rank, order) for rank, order in enumerate(party.orders)))
 
 
 def withdraw(machine: Machine, order: Order, *, unknown: bool = False) -> None:
@@ -59,6 +112,7 @@ def withdraw(machine: Machine, order: Order, *, unknown: bool = False) -> None:
         host=host,
         unknown=unknown,
         takes=order.takes,
+        asked=json.dumps(spec.asked),
         worker=f"{place}/runs/{quote(spec.run)}/{quote(host)}",
         stop=json.dumps(asked),
         grace=0,

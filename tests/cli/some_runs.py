@@ -17,8 +17,16 @@ RUN, OLD = "20261130-0214-nightly-7f3a", "20261129-0214-nightly-02be"
 NOW = 1_796_000_000
 
 
-def block(run: str, state: dict[str, Any], *, lock: str = "held", tail: str = "", host: str = "gpu01") -> str:
-    spec = RunSpec(run, ("python3", "train.py"), (host,), "ana", "mnist", "9f3c", name="nightly")
+def block(
+    run: str,
+    state: dict[str, Any],
+    *,
+    lock: str = "held",
+    tail: str = "",
+    host: str = "gpu01",
+    hosts: tuple[str, ...] = (),
+) -> str:
+    spec = RunSpec(run, ("python3", "train.py"), hosts or (host,), "ana", "mnist", "9f3c", name="nightly")
     worker = {"gpus": ["GPU-a"], "boot_id": "b1"}
     lines = [
         f"run /home/ana/.orch/ana/mnist/runs/{run}",
@@ -61,6 +69,24 @@ def project(tmp_path: Path) -> Path:
 def has_runs(machine: FakeMachine) -> None:
     records = "\n".join([HEAD, block(RUN, RUNNING, tail="Epoch 1/9\n"), block(OLD, FAILED, lock="free")])
     machine.answer_facts(runs=records if machine.host.name == "gpu01" else HEAD)
+
+
+PEER = {"kind": "peer", "host": "gpu02", "how": "failed", "cause": {"kind": "exit", "code": 3}}
+
+
+def of_two(first: dict[str, Any], second: dict[str, Any], **answers: str) -> Any:
+    """What gpu01 and gpu02 say of the worker that each has of one run; `answers` by the scripts' names."""
+
+    def prepare(machine: FakeMachine) -> None:
+        host = machine.host.name
+        state = first if host == "gpu01" else second
+        lock = "free" if "ended" in state else "held"
+        worker = block(RUN, state, host=host, hosts=("gpu01", "gpu02"), lock=lock)
+        machine.answer_facts(runs=f"{HEAD}\n{worker}")
+        for script, out in answers.items():
+            machine.answer(script, out=out)
+
+    return prepare
 
 
 def launched(how: str = "launched", more: Sequence[str] = (), **state: Any) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from orchestrator.errors import Unreachable
 from orchestrator.hosts.fake import FakeMachine
 from tests.cli.calling import call
-from tests.cli.some_runs import FAILED, HEAD, NOW, OLD, RUN, RUNNING, block, has_runs, project
+from tests.cli.some_runs import FAILED, HEAD, NOW, OLD, PEER, RUN, RUNNING, block, has_runs, of_two, project
 
 __all__ = ["project"]  # a fixture
 
@@ -95,3 +95,34 @@ def test_ps_shows_the_good_hosts_beside_a_dead_one(project: Path) -> None:
     assert said.err == "orch: gpu02: connection timed out after 10 s\n"
     only = call(project, "ps", "gpu02", failing=dead)
     assert (only.status, only.out) == (69, "")
+
+
+ENDED = {**RUNNING, "state": "failed", "ended": NOW - 60, "exit_code": 143, "cause": PEER}
+FIRST = {**ENDED, "exit_code": 3, "cause": {"kind": "exit", "code": 3}}
+
+
+def test_ps_has_a_row_for_a_run_and_one_for_each_worker_where_that_is_asked(project: Path) -> None:
+    (row,) = call(project, "ps", prepare=of_two(ENDED, FIRST)).out.splitlines()[1:]
+    assert row.split()[:4] == [RUN, "failed", "gpu01,gpu02", "ana"]
+    assert row.endswith("  gpu02: exit 3")
+    assert call(project, "ps", "-q", prepare=of_two(ENDED, FIRST)).out == f"{RUN}\n"
+    rows = call(project, "ps", "-v", prepare=of_two(ENDED, FIRST)).out.splitlines()[1:]
+    assert [row.split()[1:3] for row in rows] == [["failed", "gpu02"], ["failed", "gpu01"]]
+    listed = json.loads(call(project, "ps", "--json", prepare=of_two(ENDED, FIRST)).out)["rows"]
+    assert [row["host"] for row in listed] == ["gpu02", "gpu01"]
+
+
+def test_a_run_is_what_its_worst_worker_is(project: Path) -> None:
+    lost = {**RUNNING, "boot_id": "another"}
+    (row,) = call(project, "ps", prepare=of_two(RUNNING, lost)).out.splitlines()[1:]
+    assert row.split()[1] == "lost"
+    assert row.endswith("  gpu02: host rebooted (inferred)")
+    done = {**RUNNING, "state": "succeeded", "ended": NOW - 5, "exit_code": 0, "cause": {}}
+    assert call(project, "ps", prepare=of_two(done, RUNNING)).out.splitlines()[1].split()[1] == "running"
+    assert call(project, "ps", prepare=of_two(done, done)).out.splitlines()[1].split()[1] == "succeeded"
+
+
+def test_a_run_of_which_one_host_is_silent_is_still_listed_whole(project: Path) -> None:
+    gone = {"gpu02": Unreachable("no route to host", where="gpu02")}
+    said = call(project, "ps", prepare=of_two(RUNNING, RUNNING), failing=gone)
+    assert (said.status, said.out.splitlines()[1].split()[1:3]) == (1, ["running", "gpu01,gpu02"])

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from orchestrator.errors import Unreachable
 from orchestrator.hosts.fake import FakeMachine
 from tests.cli.calling import call
-from tests.cli.some_runs import FAILED, HEAD, NOW, OLD, RUN, RUNNING, block, has_runs, project
+from tests.cli.some_runs import FAILED, HEAD, NOW, OLD, RUN, RUNNING, block, has_runs, of_two, project
 
 __all__ = ["project"]  # a fixture
 
@@ -62,3 +63,29 @@ def test_stop_ends_the_others_when_one_word_is_wrong(project: Path) -> None:
     said = call(project, "stop", "weekly", RUN, prepare=prepare)
     assert (said.status, said.out) == (2, f"gpu01   {RUN}   stopped\n")
     assert said.err == "orch: no run 'weekly' on gpu01, gpu02. See: orch ps -a\n"
+
+
+def test_all_workers_are_stopped_and_one_that_went_with_another_was_too(project: Path) -> None:
+    state = {
+        "state": "stopped",
+        "ended": NOW,
+        "cause": {"kind": "stopped", "by": "ana@laptop", "on": "gpu01"},
+    }
+    plain = of_two(RUNNING, RUNNING, stop='answer stopped\nstate {"state": "stopped"}\n')
+    other = of_two(RUNNING, RUNNING, stop=f"answer already\nstate {json.dumps(state)}\n")
+
+    def prepare(machine: FakeMachine) -> None:
+        (plain if machine.host.name == "gpu01" else other)(machine)
+
+    said = call(project, "stop", RUN, prepare=prepare)
+    assert (said.status, said.out) == (0, f"gpu01   {RUN}   stopped\ngpu02   {RUN}   stopped with gpu01\n")
+
+
+def test_a_dead_host_does_not_keep_the_others_from_being_stopped(project: Path) -> None:
+    gone = {"gpu02": Unreachable("no route to host", where="gpu02")}
+    both = of_two(RUNNING, RUNNING, stop='answer stopped\nstate {"state": "stopped"}\n')
+    said = call(project, "stop", RUN, prepare=both, failing=gone)
+    assert (said.status, said.out) == (1, f"gpu01   {RUN}   stopped\n")
+    assert said.err.startswith(
+        "orch: gpu02: no route to host, so that its worker was not stopped from here. "
+    )

@@ -41,16 +41,6 @@ def test_a_file_that_is_not_sent_is_warned_about(project: Path) -> None:
     assert "warning: data.bin is here but is not sent" in said.err
 
 
-def test_two_hosts_are_one_too_many(project: Path) -> None:
-    said = train(project, "-d", prepare=launched(), host="gpu01,gpu02")
-    assert (said.status, said.machines) == (2, {})
-    assert said.err == (
-        "orch: gpu01,gpu02 is 2 hosts, a run takes one. The first that has room: "
-        "--hosts gpu01,gpu02 --nodes 1; or name one: --hosts gpu01\n"
-    )
-    assert train(project, "-d", "--nodes", "2", prepare=launched()).status == 2
-
-
 def test_the_first_candidate_with_room_is_taken(project: Path) -> None:
     def prepare(machine: FakeMachine) -> None:
         if machine.host.name == "gpu01":

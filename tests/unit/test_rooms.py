@@ -32,7 +32,11 @@ MAY = {
     "demo": LEAVES,
 }
 # The rooms of `run`, and what each may import of it; what stands in `run` itself imports the code's alone.
-INSIDE_RUN = {"checks": {"cluster"}, "code": {"ids"}, "explain": {"code", "record", "spec", "status"}}
+INSIDE_RUN = {
+    "checks": {"cluster"},
+    "code": {"ids"},
+    "explain": {"code", "first", "record", "spec", "status"},
+}
 ONLY_IN = {
     "fabric": "hosts",
     "paramiko": "hosts",

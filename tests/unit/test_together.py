@@ -15,7 +15,7 @@ from orchestrator.run.launch import Order, _private, launch
 from orchestrator.run.resume import taking
 from orchestrator.run.spec import RunSpec
 from orchestrator.run.stop import stop
-from orchestrator.run.together import met, withdraw, workers
+from orchestrator.run.together import met, party, withdraw
 from tests.unit.run_place import RUN, Place, place
 from tests.until import until
 
@@ -50,6 +50,13 @@ def test_a_worker_of_another_host_stays(place: Place) -> None:
     withdraw(place.machine, order)
     assert not place.worker().exists()
     assert other.exists()
+
+
+def test_another_run_of_the_same_id_is_not_touched(place: Place) -> None:
+    launched = place.launch("sleep", "60", asked=1.0)
+    withdraw(place.machine, place.order("sleep", "60", asked=2.0))
+    os.kill(launched.state["pid"], 0)
+    assert (place.worker() / "state.json").exists()
 
 
 def test_a_launch_that_is_still_under_way_is_taken_back_too(place: Place) -> None:
@@ -111,7 +118,10 @@ def _orders(**other: object) -> tuple[Order, ...]:
 
 
 def test_all_workers_have_one_spec_and_each_its_place_and_values() -> None:
-    first, second = workers((Host("gpu01", "gpu01"), Host("gpu02", "gpu02")), _orders())
+    together = party((Host("gpu01", "gpu01"), Host("gpu02", "gpu02")), _orders())
+    first, second = together.orders
+    assert together.order("gpu02") == second
+    assert {order.spec.run for order in together.anew().orders} != {first.spec.run}
     assert first.spec == second.spec
     assert (first.spec.hosts, first.spec.env) == (("gpu01", "gpu02"), ("A", "B"))
     assert (first.place, second.place) == ("~/x", "/scratch/x")
@@ -121,7 +131,7 @@ def test_all_workers_have_one_spec_and_each_its_place_and_values() -> None:
 def test_a_run_has_one_person_and_no_cluster_of_the_users() -> None:
     hosts = (Host("gpu01", "gpu01"), Host("gpu02", "gpu02"))
     with pytest.raises(UsageError, match="person is bob for gpu02 and ana for gpu01"):
-        workers(hosts, _orders(person="bob"))
+        party(hosts, _orders(person="bob"))
     first, second = _orders()
     with pytest.raises(UsageError, match="TF_CONFIG"):
-        workers(hosts, (replace(first, env={"TF_CONFIG": "{}"}), second))
+        party(hosts, (replace(first, env={"TF_CONFIG": "{}"}), second))

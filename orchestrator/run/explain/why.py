@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from orchestrator.facts.gpu import GPUS, Gpu, GpuReport
 from orchestrator.facts.question import ask
 from orchestrator.hosts.base import Machine
+from orchestrator.run import first
 from orchestrator.run.explain.around import AROUND, Around, query
 from orchestrator.run.explain.diff import Difference, difference, side
 from orchestrator.run.explain.exception import last_exception
@@ -127,9 +128,9 @@ def _last_seen(record: Record) -> float:
 
 
 def in_order(workers: Sequence[Worker]) -> list[Worker]:
-    """Return workers with the first to fail in front: failed before lost before stopped, the oldest first."""
-    ranks = {"failed": 0, "lost": 1, "stopped": 2}
-    return sorted(workers, key=lambda w: (ranks.get(w.status.state, 3), -(w.age or 0.0)))
+    """Return workers with the first to fail in front; see run/first.py."""
+    found = first.in_order([(worker.record, worker.status) for worker in workers])
+    return sorted(workers, key=lambda worker: found.index(worker.record))
 
 
 @dataclass(frozen=True)
