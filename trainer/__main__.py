@@ -19,15 +19,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop = Stop()
     stop.listen()
     try:
-        from . import dataset
+        from . import cluster, dataset, strategy
 
-        data = dataset.load(options.data)
+        who = cluster.read(os.environ)
+        strategy.before_tensorflow(who)
+        data = dataset.load(options)
         os.environ.setdefault(
             "TF_CPP_MIN_LOG_LEVEL", "2"
         )  # TensorFlow's notes about itself; 0 brings them back
         from .train import train
 
-        accuracy = train(options, data, stop)
+        accuracy = train(options, data, who, stop)
     except TrainerError as error:
         return fail(str(error), error.status)
     except ModuleNotFoundError as error:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import math
 from typing import NoReturn, Sequence
 
-MAX_SEED = 2**32 - 1
-"""The largest seed that NumPy takes."""
+from .kinds import amount, count, network, rate, seed, shape
+
+DESCRIPTION = "Train a network on images or text: on one device, on all GPUs of a host, or on several hosts."
+EPILOG = (
+    "On several hosts each worker finds the others in TF_CONFIG, as `orch train --hosts` sets it. "
+    "Writes checkpoints/, logs/ (TensorBoard), saved_model/ and progress.jsonl here."
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,19 +24,18 @@ class Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the flags; a wrong one ends the program with status 2."""
-    parser = Parser(
-        prog="python -m trainer",
-        description="Train a small convolutional network on images.",
-        epilog="Writes checkpoints/, logs/ (TensorBoard), saved_model/ and progress.jsonl here.",
-    )
-    add = parser.add_argument
-    add(
-        "--epochs",
-        type=count,
-        default=12,
-        metavar="N",
-        help="passes over the training data (default: %(default)s)",
-    )
+    parser = Parser(prog="python -m trainer", description=DESCRIPTION, epilog=EPILOG)
+    training(parser)
+    data(parser)
+    model(parser)
+    devices(parser)
+    return parser.parse_args(argv)
+
+
+def training(parser: argparse.ArgumentParser) -> None:
+    """How long, and in what steps."""
+    add = parser.add_argument_group("training").add_argument
+    add("--epochs", type=count, default=12, metavar="N", help="passes over the data (default: %(default)s)")
     add(
         "--batch_size",
         type=count,
@@ -41,59 +44,96 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         help="examples per replica and step (default: %(default)s)",
     )
     add(
-        "--data",
-        default="digits",
-        metavar="digits|synthetic|FILE.npz",
-        help="the digits shipped with the trainer, made-up images, or a file with the arrays x and y, "
-        "or x_train, y_train, x_test and y_test (default: %(default)s)",
-    )
-    add(
         "--learning_rate",
         type=rate,
         default=0.001,
         metavar="X",
-        help="of the Adam optimizer, per replica (default: %(default)s)",
+        help="of Adam, per replica (default: %(default)s)",
+    )
+    add(
+        "--scaling",
+        choices=("linear", "none"),
+        default="linear",
+        help="multiply the learning rate by the number of replicas, or not (default: %(default)s)",
+    )
+    add(
+        "--warmup_epochs",
+        type=amount,
+        default=1.0,
+        metavar="X",
+        help="how long the learning rate rises to the scaled one; with one replica it needn't (default: 1)",
     )
     add(
         "--seed",
         type=seed,
         default=0,
         metavar="N",
-        help="of weights, shuffling and dropout (default: %(default)s)",
+        help="of weights and shuffling (default: %(default)s)",
     )
-    return parser.parse_args(argv)
 
 
-def count(text: str) -> int:
-    """A whole number from 1."""
-    number = whole(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more, not {text}")
-    return number
+def data(parser: argparse.ArgumentParser) -> None:
+    """What is learnt."""
+    add = parser.add_argument_group("data").add_argument
+    add(
+        "--data",
+        default="digits",
+        metavar="WHAT",
+        help="digits (they come along), synthetic (made up, to measure speed), FILE.npz (arrays x and y, or "
+        "x_train, y_train, x_test and y_test), or for the transformer FILE.txt or a quoted pattern of such "
+        "(default: %(default)s)",
+    )
+    add(
+        "--shape",
+        type=shape,
+        metavar="HxWxC",
+        help="of synthetic images (default: 28x28x1)",
+    )
+    add("--classes", type=count, metavar="N", help="of synthetic data (default: 10)")
+    add("--examples", type=count, metavar="N", help="how many synthetic ones (default: 2048)")
 
 
-def seed(text: str) -> int:
-    """A whole number that NumPy takes as a seed."""
-    number = whole(text)
-    if not 0 <= number <= MAX_SEED:
-        raise argparse.ArgumentTypeError(f"must be from 0 to {MAX_SEED}, not {text}")
-    return number
+def model(parser: argparse.ArgumentParser) -> None:
+    """What learns it."""
+    add = parser.add_argument_group("model").add_argument
+    add(
+        "--model",
+        type=network,
+        metavar="cnn|transformer|MODULE:FUNCTION",
+        help="a small convolutional network, a small causal language model, or your own: "
+        "FUNCTION(shape, classes) returns a Keras model (default: cnn for images, transformer for text)",
+    )
+    add("--context", type=count, default=64, metavar="N", help="bytes of text it sees (default: %(default)s)")
+    add(
+        "--width",
+        type=count,
+        default=64,
+        metavar="N",
+        help="of the transformer's states (default: %(default)s)",
+    )
+    add("--depth", type=count, default=2, metavar="N", help="the transformer's blocks (default: %(default)s)")
+    add(
+        "--heads",
+        type=count,
+        default=4,
+        metavar="N",
+        help="the transformer's heads; they divide the width (default: %(default)s)",
+    )
 
 
-def rate(text: str) -> float:
-    """A finite number above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
-    return number
-
-
-def whole(text: str) -> int:
-    """A whole number, with an error that says so."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+def devices(parser: argparse.ArgumentParser) -> None:
+    """What it runs on, and how."""
+    add = parser.add_argument_group("devices").add_argument
+    add(
+        "--mixed_precision",
+        choices=("float16", "bfloat16"),
+        help="reckon in 16 bits, keep weights in 32; for GPUs with tensor cores",
+    )
+    add("--xla", action="store_true", help="compile with XLA")
+    add("--deterministic", action="store_true", help="the same numbers every time, at some speed")
+    add(
+        "--communication",
+        choices=("auto", "ring", "nccl"),
+        default="auto",
+        help="how hosts exchange gradients: ring (gRPC) or NCCL (default: %(default)s)",
+    )

@@ -8,7 +8,7 @@ from typing import Dict, Optional
 
 from tensorflow import keras
 
-from . import progress, stopping
+from . import metrics, progress, scaling, stopping
 from .checkpoints import Checkpoints
 from .errors import TrainerError
 
@@ -33,8 +33,10 @@ class Report(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         times = progress.Times(self.last_step - self.began, time.monotonic() - self.began)
-        rate = float(self.model.optimizer.learning_rate.numpy())
-        record = progress.record(self.plan, epoch + 1, logs or {}, times, learning_rate=rate, now=time.time())
+        rate = scaling.now(self.model)
+        record = progress.record(
+            self.plan, epoch + 1, metrics.exact(logs or {}), times, learning_rate=rate, now=time.time()
+        )
         self.journal.write(record)
         if not self.quiet:
             print(progress.line(record), flush=True)

@@ -1,36 +1,46 @@
-"""The network."""
+"""The network: one of the two that come along, or your own."""
 
 from __future__ import annotations
 
-from typing import Tuple
+import argparse
 
 from tensorflow import keras
 
+from . import cnn, metrics, own, transformer
+from .dataset import Dataset
+from .errors import BadInput
+from .scaling import Rate
 
-def build(shape: Tuple[int, ...], classes: int, scale: float) -> keras.Model:
-    """A small convolutional network from raw images of `shape` to one probability per class.
-
-    Pixels are divided by `scale` inside the network: whoever loads the SavedModel feeds images as they are.
-    """
-    layers = keras.layers
-    return keras.Sequential(
-        [
-            keras.Input(shape),
-            layers.Rescaling(1.0 / scale),
-            layers.Conv2D(32, 3, padding="same", activation="relu"),
-            layers.Conv2D(64, 3, padding="same", activation="relu"),
-            layers.MaxPooling2D(padding="same"),
-            layers.Flatten(),
-            layers.Dropout(0.25),
-            layers.Dense(classes, activation="softmax"),
-        ]
-    )
+exact = metrics.exact
+"""Keras's logs as means over real examples; what reports should call first."""
 
 
-def compile_for_training(model: keras.Model, learning_rate: float) -> None:
-    """Give the network its optimizer, loss and metric; the metric leaves out rows of weight 0."""
-    model.compile(
-        optimizer=keras.optimizers.Adam(learning_rate),
+def build(options: argparse.Namespace, data: Dataset) -> keras.Model:
+    """The network of --model for this data; inside the strategy's scope. Raises BadInput."""
+    name = options.model or ("transformer" if data.text else "cnn")
+    if name == "transformer":
+        if not data.text:
+            raise BadInput("--model transformer: learns text; give it --data FILE.txt or synthetic")
+        return transformer.build(options, data.shape[0], data.classes)
+    if name == "cnn":
+        if data.text:
+            raise BadInput("--model cnn: learns images, and --data is text; give it --model transformer")
+        return cnn.build(data.shape, data.classes, data.scale)
+    return own.build(name, data.shape, data.classes)
+
+
+def compile(network: keras.Model, options: argparse.Namespace, rate: Rate) -> None:
+    """Optimizer, loss and metrics; inside the strategy's scope. A network that has them keeps them."""
+    if compiled(network):
+        return
+    network.compile(
+        optimizer=keras.optimizers.Adam(rate.value()),
         loss="sparse_categorical_crossentropy",
-        weighted_metrics=["accuracy"],
+        weighted_metrics=metrics.counted(),
+        jit_compile=bool(options.xla) and rate.replicas == 1,
     )
+
+
+def compiled(network: keras.Model) -> bool:
+    """Whether a network has its optimizer and loss."""
+    return getattr(network, "optimizer", None) is not None

@@ -13,59 +13,58 @@ import tensorflow as tf
 from absl import logging
 from tensorflow import keras
 
-from . import callbacks, model, progress, strategy
+from . import callbacks, model, progress, scaling, strategy
 from .checkpoints import Checkpoints, written
+from .cluster import Cluster
 from .dataset import Dataset
 from .errors import BadInput
-from .pipeline import Batches
+from .pipeline import Feeds
 from .stopping import Stop
 
 SAVED_MODEL = "saved_model"
 LOGS = "logs"
 
 
-def train(options: argparse.Namespace, data: Dataset, stop: Stop) -> float:
+def train(options: argparse.Namespace, data: Dataset, who: Cluster, stop: Stop) -> float:
     """Train, save and return the accuracy on the test part.
 
     Raises BadInput when the batch is larger than the data, TrainerError when the loss is no number any more.
     """
-    devices = strategy.gpus()
-    place = strategy.choose(devices)
-    replicas = place.num_replicas_in_sync
-    keras.utils.set_random_seed(options.seed)
-    size = global_batch(options.batch_size, replicas, len(data.train.labels))
-    sets = Batches.of(data, options.batch_size, replicas)
-    plan = progress.Plan(options.epochs, len(sets.train), len(data.train.labels))
-    say(f"TensorFlow {tf.__version__}, Python {platform.python_version()}, on {strategy.describe(devices)}")
+    place = strategy.choose(options, who)
+    feeds = Feeds(data, place, options.batch_size, options.seed)
+    check_batch(options.batch_size, feeds)
+    rate = scaling.plan(options, place.replicas, feeds.steps)
+    plan = progress.Plan(options.epochs, feeds.steps, feeds.examples)
+    say(f"TensorFlow {tf.__version__}, Python {platform.python_version()}, on {place}")
     say(f"{data}; {plan.epochs} epochs of {plan.steps} steps")
-    rate = options.learning_rate * replicas  # larger steps for larger batches: as far in as many epochs
-    say(f"batch {size} ({options.batch_size} x {replicas}), learning rate {rate:g}")
-    with place.scope():
-        network = model.build(data.shape, data.classes, data.scale)
-        model.compile_for_training(network, rate)
-    fit(network, sets, plan, stop)
-    accuracy = network.evaluate(sets.test, verbose=0, return_dict=True)["accuracy"]
+    say(f"batch {feeds.global_batch} ({options.batch_size} x {place.replicas}), {rate}")
+    with place.strategy.scope():
+        network = model.build(options, data)
+        model.compile(network, options, rate)
+    fit(network, feeds, plan, stop)
+    tested = network.evaluate(feeds.test(), steps=feeds.test_steps, verbose=0, return_dict=True)
     save(network)
-    return float(accuracy)
+    return float(model.exact(tested)["accuracy"])
 
 
-def global_batch(per_replica: int, replicas: int, examples: int) -> int:
-    """Examples a step over all replicas. Raises BadInput when there are not so many."""
-    size = per_replica * replicas
+def check_batch(per_replica: int, feeds: Feeds) -> None:
+    """Raise BadInput when there are fewer examples than a step takes."""
+    size, examples = feeds.global_batch, feeds.examples
     if size > examples:
         raise BadInput(f"--batch_size {per_replica}: {size} examples a step, but {examples} to train on")
-    return size
 
 
-def fit(network: keras.Model, sets: Batches, plan: progress.Plan, stop: Stop) -> None:
+def fit(network: keras.Model, feeds: Feeds, plan: progress.Plan, stop: Stop) -> None:
     """All epochs. On a terminal Keras draws its progress bar; elsewhere each epoch is one line."""
     bar = sys.stdout.isatty()
     save = callbacks.Save(Checkpoints(network), stop)
     with closing(progress.Journal(progress.path())) as journal, stop.postponed():
         report = callbacks.Report(plan, journal, quiet=bar)
         network.fit(
-            sets.train,
-            validation_data=sets.validation,
+            feeds.train(),
+            steps_per_epoch=feeds.steps,
+            validation_data=feeds.validation(),
+            validation_steps=feeds.validation_steps,
             epochs=plan.epochs,
             shuffle=False,  # the batches are shuffled already
             callbacks=[report, save, *tensorboards()],
@@ -89,7 +88,7 @@ def save(network: keras.Model) -> None:
     """Write the SavedModel; Keras 3 calls that an export. Raises TrainerError when it cannot be written."""
     logging.set_verbosity(logging.ERROR)  # Keras 2 warns of its own inner functions
     with written(SAVED_MODEL):
-        if hasattr(network, "export"):
+        if keras.__version__.startswith("3."):
             network.export(SAVED_MODEL, verbose=False)
         else:
             network.save(SAVED_MODEL)

@@ -2,11 +2,11 @@
 
 SAVED_MODEL_ACCURACY = """
 import numpy, tensorflow
-from trainer import dataset
-test = dataset.load("digits").test
+from trainer import arguments, dataset
+test = dataset.load(arguments.parse([])).test
 model = tensorflow.saved_model.load("saved_model").signatures["serving_default"]
 (name,) = model.structured_input_signature[1]
-(probabilities,) = model(**{name: tensorflow.constant(test.images, tensorflow.float32)}).values()
+(probabilities,) = model(**{name: tensorflow.constant(test.inputs, tensorflow.float32)}).values()
 numpy.testing.assert_allclose(probabilities.numpy().sum(axis=1), 1, rtol=1e-5)
 print(f"{(probabilities.numpy().argmax(axis=1) == test.labels).mean():.4f}")
 """
@@ -15,15 +15,16 @@ print(f"{(probabilities.numpy().argmax(axis=1) == test.labels).mean():.4f}")
 CHECKPOINT = """
 import tensorflow
 from tensorflow import keras
-from trainer import dataset, model
-data = dataset.load("digits")
-network = model.build(data.shape, data.classes, data.scale)
-model.compile_for_training(network, 0.5)
+from trainer import arguments, dataset, model, scaling
+options = arguments.parse(["--learning_rate=0.5"])
+data = dataset.load(options)
+network = model.build(options, data)
+model.compile(network, options, scaling.plan(options, 1, 1))
 network.optimizer.build(network.trainable_variables) if hasattr(network.optimizer, "build") else None
 epochs_done = tensorflow.Variable(0, dtype=tensorflow.int64)
 state = tensorflow.train.Checkpoint(model=network, optimizer=network.optimizer, epochs_done=epochs_done)
 state.restore(tensorflow.train.latest_checkpoint("checkpoints")).assert_existing_objects_matched()
-predicted = network.predict(data.test.images, verbose=0).argmax(axis=1)
+predicted = network.predict(data.test.inputs, verbose=0).argmax(axis=1)
 rate = float(network.optimizer.learning_rate.numpy())
 print(int(network.optimizer.iterations.numpy()), int(epochs_done.numpy()), f"{rate:.3f}",
       f"{(predicted == data.test.labels).mean():.4f}")

@@ -32,13 +32,11 @@ def test_the_defaults_and_every_flag() -> None:
         "7",
     ]
     given = arguments.parse(words)
-    assert vars(given) == {
-        "epochs": 3,
-        "batch_size": 8,
-        "data": "synthetic",
-        "learning_rate": 0.01,
-        "seed": 7,
-    }
+    expected = {"epochs": 3, "batch_size": 8, "data": "synthetic", "learning_rate": 0.01, "seed": 7}
+    assert vars(given) == {**vars(plain), **expected}
+    more = arguments.parse(["--shape=9x7x3", "--model=my.nets:build", "--warmup_epochs=0", "--xla"])
+    assert (more.shape, more.model, more.warmup_epochs, more.xla) == ((9, 7, 3), "my.nets:build", 0, True)
+    assert arguments.parse(["--shape", "32x16"]).shape == (32, 16, 1)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +54,15 @@ def test_the_defaults_and_every_flag() -> None:
         (["--learning_rate", "fast"], "argument --learning_rate: must be a number above 0, not 'fast'"),
         (["--seed", "-1"], "argument --seed: must be from 0 to 4294967295, not -1"),
         (["--seed", "4294967296"], "argument --seed: must be from 0 to 4294967295, not 4294967296"),
+        (["--warmup_epochs", "-1"], "argument --warmup_epochs: must be a number from 0, not '-1'"),
+        (["--shape", "28"], "argument --shape: must be HxW or HxWxC, as 224x224x3, not '28'"),
+        (["--shape", "0x8x3"], "argument --shape: must be HxW or HxWxC, as 224x224x3, not '0x8x3'"),
+        (["--model", "rnn"], "argument --model: must be cnn, transformer or MODULE:FUNCTION, not 'rnn'"),
+        (
+            ["--model", "my net:f"],
+            "argument --model: must be cnn, transformer or MODULE:FUNCTION, not 'my net:f'",
+        ),
+        (["--model", "net:"], "argument --model: must be cnn, transformer or MODULE:FUNCTION, not 'net:'"),
         (["--gpus", "2"], "unrecognized arguments: --gpus 2"),
     ],
 )
@@ -69,8 +76,9 @@ def test_a_wrong_flag_is_one_line(words: list[str], reason: str, capsys: pytest.
 def test_help_needs_no_tensorflow(bare: Trainer) -> None:
     done = bare.python_runs("-S", "-m", "trainer", "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for flag in ("--epochs", "--batch_size", "--data", "--learning_rate", "--seed", "progress.jsonl"):
-        assert flag in done.stdout
+    for flag in vars(arguments.parse([])):
+        assert f"--{flag}" in done.stdout
+    assert "progress.jsonl" in done.stdout
 
 
 def test_a_wrong_flag_needs_no_tensorflow(bare: Trainer) -> None:

@@ -34,8 +34,8 @@ MAKERS = {
     "shapes.npz": "numpy.savez('shapes', x_train=X, y_train=Y, x_test=X[:, 1:], y_test=Y)",
 }
 REASONS = {
-    "missing.npz": "no such file (digits, synthetic, or the path of an .npz file)",
-    "mnist": "no such file (digits, synthetic, or the path of an .npz file)",
+    "missing.npz": "no such file (digits, synthetic, FILE.npz or FILE.txt)",
+    "mnist": "no such file (digits, synthetic, FILE.npz or FILE.txt)",
     ".": "Is a directory",
     "text.npz": "not an .npz file of plain arrays (make one with numpy.savez)",
     "empty.npz": "not an .npz file of plain arrays (make one with numpy.savez)",
@@ -91,10 +91,10 @@ def test_a_batch_larger_than_the_data_is_one_line(newest: Trainer) -> None:
 
 SPLIT = """
 import hashlib
-from trainer import dataset
-data = dataset.load("digits")
-rows = [image.tobytes() for part in (data.train, data.validation, data.test) for image in part.images]
-whole = {image.tobytes() for image in dataset.read(dataset.DIGITS, "")["x"]}
+from trainer import arguments, dataset, images
+data = dataset.load(arguments.parse([]))
+rows = [image.tobytes() for part in (data.train, data.validation, data.test) for image in part.inputs]
+whole = {image.tobytes() for image in images.read(dataset.DIGITS, "")["x"]}
 print(len(rows), set(rows) == whole, data.shape, data.classes, data.scale)
 print(len(set(rows[-359:]) & set(rows[:-359])), "rows of the test part stand elsewhere")
 print(hashlib.sha256(b"".join(rows)).hexdigest()[:16])

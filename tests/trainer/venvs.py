@@ -28,7 +28,9 @@ OLD = Wanted(
     "TensorFlow 2.9.3", ("3.8", "3.9", "3.10"), ("tensorflow-cpu==2.9.3", "numpy<1.24", "protobuf<3.20")
 )
 NEWEST = Wanted(
-    "the newest TensorFlow", ("3.13", "3.12", "3.11", "3.10"), ("tensorflow-cpu>=2.21", "tensorboard")
+    "the newest TensorFlow",
+    ("3.13", "3.12", "3.11", "3.10"),
+    ("tensorflow-cpu>=2.21", "tensorboard", "tf_keras"),
 )
 
 
