@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from orchestrator.container.cluster_ports import port_taken
 from orchestrator.container.plan import Plan
 from orchestrator.errors import Busy, ConfigError, HostError, OrchError
 from orchestrator.inventory import Host
@@ -79,6 +80,12 @@ CAUSES = (
         "no space is left on the host",
         "Make room (orch image prune; {engine} system df; df -i, if files ran out), then deploy again.",
         theirs=True,
+    ),
+    Cause(
+        r"listen \S+ (?P<what>\S+):\d+: bind: cannot assign requested address",
+        "{what} is none of the host's addresses, and the container's ports can't be published on it",
+        "Correct cluster_address ({cluster_address}).",
+        ConfigError,
     ),
     Cause(
         r"port is already allocated|address already in use",
@@ -217,6 +224,9 @@ def explain_failure(
         "engine": host.settings.engine if host.settings.in_container else "docker",
         **{name: host.came_from(name) for name in _SETTINGS},
     }
+    taken = re.search(_TAKEN, text)
+    if taken and plan and not theirs and int(taken[1]) != plan.port:
+        return port_taken(host, plan.spec, int(taken[1]))
     for cause in CAUSES:
         match = re.search(cause.pattern, text, re.IGNORECASE)
         if match and (cause.theirs or not theirs):
@@ -240,7 +250,11 @@ def _meaning(status: str) -> str:
     return f" ({name})" if name else ""
 
 
-_SETTINGS = ("image", "root", "volumes", "requirements", "apt_packages", "startup")
+_SETTINGS = (
+    "image", "root", "volumes", "requirements", "apt_packages", "startup", "cluster_address",
+)  # fmt: skip
+
+_TAKEN = r":(\d+)(?: failed: port is already allocated|\)?: bind: address already in use)"
 
 
 _ADVICE = ("See '", "Run 'docker", "time=", "DEPRECATED", "The command '")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from orchestrator.container.action import BESIDE, REPLACE
+from orchestrator.container.cluster_ports import cluster_notes
 from orchestrator.container.engine import Environment
 from orchestrator.container.ground import ground_notes, room_notes
 from orchestrator.container.identity import Identity
@@ -20,6 +21,7 @@ def notes(
 ) -> Iterator[str]:
     """Yield the notes of a plan; `recorded` is what was deployed last."""
     yield from _of_the_deploy(plan, host)
+    yield from cluster_notes(plan.spec, facts.system)
     yield from _of_the_engine(host, plan.spec, facts, recorded)
     yield from _elsewhere(identity, recorded, plan.action)
     yield from ground_notes(facts.place.mount)
@@ -43,8 +45,6 @@ def _of_the_deploy(plan: Plan, host: Host) -> Iterator[str]:
     if not plan.keys:
         yield "no public key is known: nobody can log in by ssh. Set authorized_keys in hosts.ini"
     yield from passed_over(host, ("activate", "python"))
-    if plan.spec.network == "host":
-        yield "network = host: ports that a run opens are the host's, for everybody who reaches it"
     if index_has_password(host.settings):
         yield "pip_index holds a password, which stays readable in the image's history on the host"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from orchestrator.container.action import BESIDE, CREATE, KEEP, PROVE, REPLACE, START, UNPAUSE, choose_action
 from orchestrator.container.by_hand import by_hand, find, folder_deleted, old_name
+from orchestrator.container.cluster_ports import check_cluster
 from orchestrator.container.difference import Difference, differences
 from orchestrator.container.identity import Identity
 from orchestrator.container.image.recipe import Recipe
@@ -54,6 +55,7 @@ def make_plan(
     changes = (*differences(_recorded(old), asdict(spec), recipe.source), *others) if old else ()
     live = facts.place.inside(old.id) if old and old.running else ()
     action = choose_action(old, recorded, (*changes, *changed), live=bool(live) and not replace)
+    check_cluster(host, spec, facts.system, old if action == BESIDE else None)
     wanted_keys = _keys(facts, keys)
     new = action in (CREATE, REPLACE, BESIDE)
     image = _image_steps(host, identity, recipe, facts.docker.images) if new else ImageSteps()

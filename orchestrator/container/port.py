@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.container.action import KEEP, PROVE, REPLACE, START, UNPAUSE
+from orchestrator.container.cluster_ports import ports_of
 from orchestrator.container.spec import SSH_PORT, ContainerSpec, Facts
 from orchestrator.errors import Busy
 from orchestrator.facts.docker import Container
@@ -23,6 +24,7 @@ def choose_port(host: Host, spec: ContainerSpec, facts: Facts, old: Container | 
     taken = (facts.system.ports | set(facts.docker.holders) | reserved) - free_soon
     if own and own not in taken:
         return own
+    taken |= ports_of(spec)
     return next(port for port in range(SSH_PORT, 65536) if port not in taken)
 
 

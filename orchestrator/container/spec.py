@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from orchestrator.container.cluster_ports import INFINIBAND, published, takes_part
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import Identity
 from orchestrator.container.inputs import Inputs, short_digest
@@ -120,7 +121,7 @@ def container_spec(
         network=settings.network,
         ssh_port=settings.ssh_port,
         publish=settings.publish,
-        cluster=_cluster(host),
+        cluster=published(host),
         volumes=volumes_of(host, facts.place),
         place=facts.place.path,
         hostname=facts.place.machine,
@@ -128,7 +129,7 @@ def container_spec(
         source=inputs.source.digests if inputs.source else {},
         startup=short_digest(inputs.startup) if inputs.startup is not None else None,
         jupyter=settings.jupyter,
-        options=_options(facts.docker, facts.system.selinux),
+        options=_options(host, facts),
         engine=facts.docker.kind,
     )
 
@@ -197,13 +198,6 @@ def tensorflow_image(host: Host, *, gpus: bool) -> str:
     return f"tensorflow/tensorflow:{host.settings.tensorflow or TENSORFLOW}{'-gpu' * gpus}"
 
 
-def _cluster(host: Host) -> str | None:
-    ports = host.settings.cluster_ports
-    if not ports or host.settings.network == "host":
-        return None
-    return f"{host.settings.cluster_address or '0.0.0.0'}:{ports}"
-
-
 def volumes_of(host: Host, place: PlaceReport) -> tuple[str, ...]:
     """Return `source:target[:ro]` of each volume, its source absolute."""
     paths = {s.written: s.path for s in place.sources}
@@ -212,15 +206,18 @@ def volumes_of(host: Host, place: PlaceReport) -> tuple[str, ...]:
     )
 
 
-def _options(docker: DockerReport, selinux: str | None) -> tuple[str, ...]:
+def _options(host: Host, facts: Facts) -> tuple[str, ...]:
     """Return what the engine's kind asks for: mounts can else not be written (userns) or read (SELinux).
 
     Podman would make the account the container's first user, and pass on the account's proxies.
     """
+    docker = facts.docker
     found = ["--userns=host"] if "userns" in docker.security else []
     if docker.kind == "podman":
         keeping = ("--userns=keep-id", "--user=0:0") if "rootless" in docker.security else ()
         found += [*keeping, "--http-proxy=false"]
-    if "selinux" in docker.security or selinux == "Enforcing":
+    if "selinux" in docker.security or facts.system.selinux == "Enforcing":
         found.append("--security-opt=label=disable")
+    if facts.system.infiniband and takes_part(host.settings):
+        found.append(f"--device={INFINIBAND}")
     return tuple(found)

@@ -52,6 +52,8 @@ class SystemReport:
     tools: frozenset[str] = frozenset()
     uv: str | None = None  # path: its installer puts it where a command by ssh does not look
     ports: frozenset[int] = frozenset()  # TCP ports that someone listens on, at any address
+    addresses: tuple[tuple[str, str], ...] = ()  # interface and address; () where `ip` is missing
+    infiniband: bool = False  # it has devices of InfiniBand (or RoCE)
     kill_user_processes: bool | None = None
     linger: bool | None = None
     selinux: str | None = None
@@ -99,6 +101,8 @@ def parse(section: Section) -> SystemReport:
         tools=frozenset(lines.texts("tool")),
         uv=lines.text("uv") or None,
         ports=frozenset(int(port, 16) for port in lines.texts("port") if port),
+        addresses=tuple((name, address) for name, address, *_ in lines.all("address", 2)),
+        infiniband=bool(lines.texts("infiniband")),
         kill_user_processes=_boolean(lines.text("kill-user-processes")),
         linger=_boolean(lines.text("linger")),
         selinux=lines.text("selinux") or None,
