@@ -14,13 +14,18 @@ def start_time(pid):
         return None
 
 
-def members(run):
-    """Return the pids of a run's processes but ours: they carry its id in their environment."""
-    token = b"ORCH_RUN_ID=" + run.encode()
+def marks(run, rank=None):
+    """Return the variables that all processes of a run's worker have, and no others."""
+    return ["ORCH_RUN_ID=" + run] + ([] if rank is None else ["ORCH_NODE_RANK={}".format(rank)])
+
+
+def members(marks):
+    """Return the pids of all processes but ours that have these variables in their environment."""
+    wanted = {mark.encode() for mark in marks}
     return [
         pid
         for pid in _all()
-        if pid != os.getpid() and token in read_bytes("/proc/{}/environ".format(pid)).split(b"\0")
+        if pid != os.getpid() and wanted <= set(read_bytes("/proc/{}/environ".format(pid)).split(b"\0"))
     ]
 
 
@@ -32,10 +37,10 @@ def tell(pids, number):
             pass
 
 
-def kill(run):
+def kill(marks):
     """End what is left of a run, also what is being forked meanwhile."""
     for _ in range(100):
-        left = members(run)
+        left = members(marks)
         if not left:
             return
         tell(left, signal.SIGKILL)

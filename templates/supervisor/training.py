@@ -1,18 +1,19 @@
 """One training command under supervision: started, watched, asked to end, and its end recorded."""
 
 import os
-import select
 import signal
-import subprocess
 import sys
 import time
 
 from supervisor import last_look
 from supervisor.causes import cause, not_started
+from supervisor.clock import Bell, uptime
+from supervisor.command import Command
 from supervisor.files import read_json, remove
 from supervisor.memory import Watch
 from supervisor.packages import note_packages
-from supervisor.processes import kill, members, start_time, tell
+from supervisor.peers import Alone, End, Peers
+from supervisor.processes import kill, marks, members, start_time
 from supervisor.sizes import Sizes
 from supervisor.state import State
 
@@ -21,95 +22,58 @@ GRACE = 30.0  # seconds from SIGTERM to SIGKILL, where launch.json names none
 ENDING = "/run/orch/ending"  # made by the container's entrypoint when the container is told to stop
 LOOK = 12.0  # seconds for end.json; nvidia-smi has 10 of them
 SHORT_LOOK = 2.0  # the same when somebody waits for the end, maybe with a SIGKILL in hand
+ASKED = 5.0  # seconds that a supervisor which was asked to end waits for the other workers to have ended
 TIMED_OUT = 124  # the exit status of a command whose time was over, as `timeout` has it
-_BOOTTIME = 7  # CLOCK_BOOTTIME: like /proc/uptime; no setting of the clock moves it
-
-
-def uptime():
-    return time.clock_gettime(_BOOTTIME)
+FOREVER = float("inf")
 
 
 class Supervisor:
     """A command and its end. Nothing here may raise between its end and the last word about it."""
 
-    def __init__(self, person, run, command, folder):
-        self.person, self.run, self.command, self.folder = person, run, command, folder
+    def __init__(self, person, run, words, folder):
+        self.person, self.run, self.folder = person, run, folder
         launch = os.path.join(folder, "launch.json")
         self.launch = read_json(launch)
         remove(launch)
         self.state = State(folder)
         self.sizes = Sizes(folder)
         self.memory = Watch()
+        self.bell = Bell()
+        self.command = Command(words)
+        cluster = self.launch.get("cluster")
+        self.peers = Peers(cluster, self.bell.ring) if cluster else Alone()
+        self.marks = marks(run, cluster["rank"] if cluster else None)
         self.begun = time.monotonic()
-        self.child = None
+        self.beat_at = self.begun + HEARTBEAT
         self.asked = None  # the signal that asked for the end
+        self.asked_at = None
         self.timed_out = False
+        self.pushed = False  # it is ended because of another worker
+        self.push_at = None
         self.kill_at = None
-        self.readable, self.writable = os.pipe()
-        os.set_blocking(self.writable, False)
 
     def watch_signals(self):
         """Wake the loop for every signal; SIGHUP is for terminals, and a run has none."""
-        signal.set_wakeup_fd(self.writable)
+        signal.set_wakeup_fd(self.bell.writable)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, self.end)
         for number in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, lambda number, _: self.tell_group(number))
+            signal.signal(number, lambda number, _: self.command.tell(number))
 
     def end(self, number, _frame=None):
         self.asked = number
-        grace = self.asked_by().get("grace")
-        self.begin_end(self.grace() if grace is None else grace)
-
-    def grace(self):
-        return self.launch.get("grace", GRACE)
+        self.asked_at = self.asked_at or time.monotonic()
+        self.begin_end(self.asked_by().get("grace"))
 
     def asked_by(self):
         return read_json(os.path.join(self.folder, "stop.json"))
 
-    def begin_end(self, grace):
-        self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + grace)
-        self.ask()
-
-    def ask(self):
-        """SIGTERM for all of the run, and SIGCONT for what was halted: it hears nothing else."""
-        if self.child is None:
-            return
-        others = members(self.run)  # those with a session of their own get no signal of the group
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            self.tell_group(number)
-            tell([pid for pid in others if not self.in_group(pid)], number)
-
-    def in_group(self, pid):
-        try:
-            return os.getpgid(pid) == self.child.pid
-        except OSError:
-            return True
-
-    def tell_group(self, number):
-        if self.child is not None:
-            try:
-                os.killpg(self.child.pid, number)
-            except OSError:
-                pass
-
-    def start(self):
-        """Start the command in a session of its own, or raise OSError."""
-        env = dict(os.environ)
-        env["ORCH_PROGRESS"] = os.path.join(self.folder, "progress.jsonl")
-        env.update(self.launch.get("env", {}))
-
-        def own_signals():  # what we ignore or handle must not be the command's default
-            os.setsid()
-            for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT):
-                signal.signal(number, signal.SIG_DFL)
-
-        # close_fds=False hands on the lock; Python's own descriptors are not inheritable
-        return subprocess.Popen(
-            self.command, env=env, stdin=subprocess.DEVNULL, close_fds=False, preexec_fn=own_signals
-        )
+    def begin_end(self, grace=None):
+        grace = self.launch.get("grace", GRACE) if grace is None else grace
+        self.kill_at = min(self.kill_at or FOREVER, time.monotonic() + grace)
+        self.command.ask()
 
     def supervise(self):
         """Run the command to its end, and return the status that a shell would see."""
@@ -127,94 +91,152 @@ class Supervisor:
             started=time.time(),
             heartbeat=time.time(),
             uptime=uptime(),
+            **self.peers.facts(),
         )
         self.sizes.note()
-        if self.asked is not None:  # asked to stop before there was anything to stop
-            return self.ended(None, signal.SIGTERM)
+        return self.last_word(self.settled(self.attempt()))
+
+    def attempt(self):
+        """Run the command once, when all workers are there; return its End."""
         try:
-            self.child = self.start()
+            self.peers.start()
+            while self.asked is None and self.peers.verdict is None and not self.peers.go():
+                self.rest()
+            if self.asked is not None:  # asked to stop before there was anything to stop
+                return self.ended(None, signal.SIGTERM)
+            if self.peers.verdict is not None:
+                return End("failed", None, None, {})
+        except (OSError, RuntimeError) as error:  # no port; no thread
+            return self.not_started(None, {"kind": "not started", "message": str(error)})
+        try:
+            child = self.start()
         except OSError as error:
-            return self.not_started(error)
-        try:
-            self.state.write(state="running", child=self.child.pid, child_start=start_time(self.child.pid))
-        except OSError:
-            pass  # the command may have deleted the folder: it is watched all the same, and beats try again
+            return self.not_started(*not_started(self.command.words, error))
+        self.note(state="running", child=child.pid, child_start=start_time(child.pid))
         if self.asked is not None:
-            self.ask()
+            self.command.ask()
         status = self.wait()
         return self.ended(status if status >= 0 else None, -status if status < 0 else None)
 
-    def not_started(self, error):
-        code, why = not_started(self.command, error)
+    def start(self):
+        env = dict(os.environ)
+        env["ORCH_PROGRESS"] = os.path.join(self.folder, "progress.jsonl")
+        env.update(self.launch.get("env", {}))
+        env.update(self.peers.environment())
+        self.command.start(env, self.marks)
+        return self.command.child
+
+    def not_started(self, code, why):
         print("orch: " + why["message"], file=sys.stderr, flush=True)
-        return self.last_word("failed", code, None, why)
+        return End("failed", code, None, why)
 
     def wait(self):
         """Beat until the command ends; return its status as Popen has it."""
-        beat = time.monotonic() + HEARTBEAT
-        limit = self.launch.get("timeout") or float("inf")
+        limit = self.begun + (self.launch.get("timeout") or FOREVER)
         while True:
-            status = self.child.poll()
+            status = self.command.child.poll()
             if status is not None:
                 return status
             now = time.monotonic()
             if self.kill_at is not None and now >= self.kill_at:
-                self.tell_group(signal.SIGKILL)
+                self.command.tell(signal.SIGKILL)
                 self.kill_at = now + 1.0
-            if self.kill_at is None and now >= self.begun + limit:
+            if self.kill_at is None and now >= limit:
                 self.timed_out = True
-                self.begin_end(self.grace())
-            if now >= beat:
-                beat = now + HEARTBEAT
-                self.beat()
-            self.sleep(min(beat, self.kill_at or self.begun + limit))
+                self.begin_end()
+            self.push(now)
+            self.rest(self.kill_at or min(limit, self.push_at or FOREVER))
 
-    def sleep(self, until):
-        """Until then, or until a signal comes."""
-        ready, _, _ = select.select([self.readable], [], [], max(0.0, until - time.monotonic()))
-        if ready:
-            os.read(self.readable, 4096)
+    def push(self, now):
+        """End the command because of another worker; one that failed leaves it a moment to end by itself."""
+        verdict = self.peers.verdict
+        if verdict is None or self.kill_at is not None:
+            return
+        stopped = verdict["how"] == "stopped"
+        self.push_at = self.push_at or now + (0 if stopped else self.peers.cluster.aside)
+        if now >= self.push_at:
+            self.pushed = True
+            self.begin_end(verdict["cause"].get("grace") if stopped else None)
 
-    def beat(self):
-        self.memory.look()
-        self.sizes.note()
+    def rest(self, until=FOREVER):
+        """Until then, or until something happens; with what is due meanwhile."""
+        self.bell.sleep(min(self.beat_at, until))
+        if self.asked is not None:
+            self.peers.stop(self.stopped_by())
+        if time.monotonic() >= self.beat_at:
+            self.beat_at = time.monotonic() + HEARTBEAT
+            self.memory.look()
+            self.sizes.note()
+            self.note(leave=2, heartbeat=time.time(), uptime=uptime())
+        elif any(self.state.fields.get(name) != value for name, value in self.peers.facts().items()):
+            self.note()
+
+    def note(self, leave=1, **fields):
+        """Write what is true now; the command may have deleted the folder, and the disk may be full."""
         try:
-            self.state.write(leave=2, heartbeat=time.time(), uptime=uptime())
+            self.state.write(leave=leave, **dict(self.peers.facts(), **fields))
         except OSError:
-            pass  # a heartbeat may be missed; the end may not
+            pass  # the next may be written; the end has to be
 
     def ended(self, code, number):
-        stop = self.asked_by()
-        stopped = bool(stop) or self.asked is not None
-        if stopped or self.timed_out:
-            self.sweep()
+        if self.asked is not None or self.asked_by():
+            return End("stopped", code, number, self.stopped_by())
         if self.timed_out:
-            why = {"kind": "timeout", "seconds": self.launch["timeout"]}
-            return self.last_word("failed", code, number, why)
-        if stopped:
-            ending = os.path.exists(ENDING)
-            by = "the stop of its container" if ending else "signal {} to the supervisor".format(self.asked)
-            return self.last_word("stopped", code, number, {"by": by, **stop, "kind": "stopped"})
+            return End("failed", code, number, {"kind": "timeout", "seconds": self.launch["timeout"]})
         if code == 0:
-            return self.last_word("succeeded", 0, None, {"kind": "exit", "code": 0})
+            return End("failed" if self.pushed else "succeeded", 0, None, {"kind": "exit", "code": 0})
         log = os.path.join(self.folder, "training.log")
-        return self.last_word("failed", code, number, cause(code, number, self.memory, log))
+        return End("failed", code, number, cause(code, number, self.memory, log))
 
-    def last_word(self, state, code, number, why):
+    def stopped_by(self):
+        ending = os.path.exists(ENDING)
+        by = "the stop of its container" if ending else "signal {} to the supervisor".format(self.asked)
+        return {"by": by, **self.asked_by(), "kind": "stopped"}
+
+    def settled(self, end):
+        """Return the end as it is to be recorded, when the other workers have said what they say to it."""
+        self.peers.report(end)
+        if end.state == "succeeded" and not self.peers.decided(end):
+            self.note(finished={"exit_code": 0, "at": time.time()})
+        while not self.peers.decided(end) and not self.waited_enough():
+            self.rest(self.waits_until())
+        end = self.peers.judged(end, self.pushed)
+        if end.state == "stopped" or self.timed_out or (self.peers.verdict and end.state == "failed"):
+            self.sweep()
+        while not self.peers.dismissed() and not self.waited_enough():
+            self.rest(self.waits_until())
+        self.peers.leave(FOREVER if self.asked_at is None else ASKED)
+        return end
+
+    def waits_until(self):
+        return FOREVER if self.asked_at is None else self.asked_at + ASKED
+
+    def waited_enough(self):
+        return time.monotonic() >= self.waits_until()
+
+    def last_word(self, end):
         gpus = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
         took = time.monotonic() - self.begun
         hurry = self.asked is not None or self.timed_out
         last_look.record(self.folder, self.memory, gpus, SHORT_LOOK if hurry else LOOK)
         self.state.write(
-            leave=0, state=state, ended=time.time(), seconds=took, exit_code=code, signal=number, cause=why
+            leave=0,
+            state=end.state,
+            ended=time.time(),
+            seconds=took,
+            exit_code=end.code,
+            signal=end.number,
+            cause=end.why,
         )
         if self.timed_out:
             return TIMED_OUT
-        return code if code is not None else 128 + number
+        return end.code if end.code is not None else 128 + (end.number or 0)
 
     def sweep(self):
         """End what is left of the run: what still saves has its grace; then whoever carries the run's id."""
-        while self.kill_at is not None and time.monotonic() < self.kill_at and members(self.run):
-            self.sleep(min(self.kill_at, time.monotonic() + 0.1))
-        self.tell_group(signal.SIGKILL)
-        kill(self.run)
+        if self.kill_at is None and members(self.marks):
+            self.begin_end()
+        while self.kill_at is not None and time.monotonic() < self.kill_at and members(self.marks):
+            self.bell.sleep(min(self.kill_at, time.monotonic() + 0.1))
+        self.command.tell(signal.SIGKILL)
+        kill(self.marks)
