@@ -10,11 +10,12 @@ import click
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
 from orchestrator.cli.earlier import AgainCommand, Earlier, argv, find_earlier
-from orchestrator.cli.launching import launch_on, shown
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.run_options import Asked, run_options
 from orchestrator.cli.runs import rerun_elsewhere
+from orchestrator.cli.together import launch_on_all, shown_all
 from orchestrator.errors import Unreachable, UsageError
+from orchestrator.units import how_many
 
 if TYPE_CHECKING:
     from orchestrator.inventory import Host
@@ -37,7 +38,7 @@ def command(
     dry_run: bool,
     word: str | None,
 ) -> int:
-    """Run what ran once more from its start: the same code, command, name and GPUs, on the same host.
+    """Run what ran once more from its start: the same code, command, name and GPUs, on the same hosts.
 
     Each of them may be said otherwise. A record has no values of variables: they are taken from here again.
     A run that was launched from here also runs again when its host is gone.
@@ -51,50 +52,61 @@ def command(
 
     words = argv()
     earlier = find_earlier(app, word)
-    host = _host(app, earlier.spec, hosts, exclude)
-    wishes, diff = wishes_again(app, host, earlier.spec, asked), earlier.diff_of(app)
-    order = order_again(earlier.spec, host, "rerun", wishes, argv=words, cwd=app.cwd, diff=diff)
+    chosen = hosts_again(app, earlier.spec, hosts, exclude)
+    wishes, diff = all_wishes_again(app, chosen, earlier.spec, asked), earlier.diff_of(app)
+    orders = [
+        order_again(earlier.spec, host, "rerun", wish, argv=words, cwd=app.cwd, diff=diff)
+        for host, wish in zip(chosen, wishes, strict=True)
+    ]
     code = earlier.code(app)
     if dry_run:
-        return shown(app, host, order, code)
+        return shown_all(app, chosen, orders, code)
     try:
-        return launch_on(app, host, order, code, asked.manner, more=lambda done: compared(earlier.spec, done))
+        return launch_on_all(app, chosen, orders, code, asked, more=lambda done: compared(earlier.spec, done))
     except Unreachable as error:
-        if error.where == host.name and not hosts:
-            error.hint = elsewhere(app, earlier, host)
+        if [error.where] == [host.name for host in chosen] and not hosts:
+            error.hint = elsewhere(app, earlier, chosen[0])
         raise
 
 
-def _host(app: App, old: RunSpec, words: tuple[str, ...], exclude: tuple[str, ...]) -> Host:
-    """Return the host that is named, else the run's own."""
-    own = [h.name for h in app.inventory.hosts if h.name in old.hosts]
-    if not words and not own:
+def hosts_again(app: App, old: RunSpec, words: tuple[str, ...], exclude: tuple[str, ...]) -> tuple[Host, ...]:
+    """Return the hosts that are named, else the run's own, in the order of ranks.
+
+    Raises UsageError where a group or a pattern is not as many as the run had, and for its own that are in no
+    inventory.
+    """
+    known = {host.name for host in app.inventory.hosts}
+    gone = [name for name in old.hosts if name not in known]
+    if not words and gone:
+        one = len(old.hosts) == 1
         raise UsageError(
-            f"{', '.join(old.hosts)}, where run {old.run} was, is in no inventory",
-            hint=f"Name another host: orch rerun {old.run} --hosts HOST",
+            f"{', '.join(gone)}, where run {old.run} was, is in no inventory",
+            hint=f"Name {'another host' if one else 'all hosts'}: orch rerun {old.run} "
+            f"--hosts {'HOST' if one else ','.join('HOST' for _ in old.hosts)}",
         )
-    return one_host(app, words or own, exclude)
+    chosen = app.changed(words or old.hosts, exclude)
+    if len(chosen) != len(old.hosts) and words and not app.by_name(words, exclude):
+        raise as_many(app, old, [host.name for host in chosen])
+    return chosen
 
 
-def one_host(app: App, words: Sequence[str], exclude: Sequence[str]) -> Host:
-    """Return the only host that is named. Raises UsageError when there are several."""
-    chosen = app.changed(words, exclude)
-    if len(chosen) != 1:
-        names = ", ".join(h.name for h in chosen)
-        raise UsageError(
-            f"{names} are {len(chosen)} hosts, a run takes one", hint=f"Name one: --hosts {chosen[0].name}"
-        )
-    return chosen[0]
+def as_many(app: App, old: RunSpec, names: Sequence[str]) -> UsageError:
+    """Return the error for another number of hosts than a run had."""
+    had, count = len(old.hosts), len(names)
+    return UsageError(
+        f"{', '.join(names)} {'is' if count == 1 else 'are'} {how_many(count, 'host')}, the run had {had}",
+        hint=f"Name {had}: --hosts {','.join([*names, *old.hosts][:had])}",
+    )
 
 
-def wishes_again(app: App, host: Host, old: RunSpec, asked: Asked) -> Wishes:
-    """Return what is asked of a run that runs again, and say which of its variables are taken from here."""
+def all_wishes_again(app: App, hosts: Sequence[Host], old: RunSpec, asked: Asked) -> list[Wishes]:
+    """Return what is asked of each worker of a run that runs again, and say what is taken from here."""
     from orchestrator.run.again import values_from_here
 
-    names = values_from_here(old, host, asked.env, app.environ, asked.files(app))
-    if names and not asked.manner.quiet:
-        app.say(f"env     {', '.join(names)} as set here (a record holds names alone)")
-    return asked.wishes(app, host, names)
+    names = [values_from_here(old, host, asked.env, app.environ, asked.files(app)) for host in hosts]
+    if (taken := dict.fromkeys(name for own in names for name in own)) and not asked.manner.quiet:
+        app.say(f"env     {', '.join(taken)} as set here (a record holds names alone)")
+    return [asked.wishes(app, host, own) for host, own in zip(hosts, names, strict=True)]
 
 
 def compared(old: RunSpec, launched: Launched) -> Iterator[str]:

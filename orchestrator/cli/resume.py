@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,15 @@ from orchestrator.cli.collecting import collected, without
 from orchestrator.cli.earlier import AgainCommand, Earlier, argv
 from orchestrator.cli.launching import Code, Manner, begin, launch_on, tell
 from orchestrator.cli.options import host_options, pass_app
-from orchestrator.cli.rerun import compared, one_host, wishes_again
+from orchestrator.cli.rerun import all_wishes_again, as_many
+from orchestrator.cli.resume_work import Moved, Work, resume_together
 from orchestrator.cli.run_options import Asked, run_options
 from orchestrator.cli.runs import FoundRun, Worker, find_run, rerun_elsewhere
-from orchestrator.errors import Busy, Interrupted, LostConnection, Refused, Unreachable, UsageError
+from orchestrator.errors import Busy, HostError, Interrupted, LostConnection, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.inventory import Host
-    from orchestrator.run.launch import Launched, Order
+    from orchestrator.run.launch import Order
 
 
 @click.command("resume", cls=AgainCommand)
@@ -43,7 +44,8 @@ def command(
     """Go on with a run that has ended: a new run takes over its work folder, with the checkpoints in it.
 
     The folder's code as it is now is laid over the run's. What the run wrote stays; where it and you changed
-    the same file, yours is taken and the run's stands beside it. On another host the work is copied there.
+    the same file, yours is taken and the run's stands beside it. On another host the work is copied there. A
+    run on several hosts goes on on as many, each worker with the work of the one of its rank.
 
     \b
       orch resume nightly
@@ -51,16 +53,19 @@ def command(
     """
     words = argv()
     found = _find(app, word)
-    worker = _resumable(found)
-    host = one_host(app, hosts, exclude) if hosts else worker.host
-    order = _order(app, found, host, words, asked, same_code)
+    workers = _resumable(found)
+    chosen = _targets(app, found, workers, hosts, exclude)
+    orders = _orders(app, found, workers, chosen, words, asked, same_code)
     if same_code:
         code = Earlier(found.spec, found=found).code(app)
     else:
-        code, order = _present(app, host, order, asked, max_size)
-    if host.name == worker.host.name:
-        return launch_on(app, host, order, code, asked.manner, more=_more(found))
-    return _elsewhere(app, found, host, order, code, asked.manner)
+        code, orders = _present(app, chosen, orders, asked, max_size)
+    work = Work(found, workers, chosen)
+    if len(chosen) > 1:
+        return resume_together(app, work, orders, code, asked)
+    if chosen[0].name == workers[0].host.name:
+        return launch_on(app, chosen[0], orders[0], code, asked.manner, more=work.lines)
+    return _elsewhere(app, work, orders[0], code, asked.manner)
 
 
 def _find(app: App, word: str | None) -> FoundRun:
@@ -73,46 +78,78 @@ def _find(app: App, word: str | None) -> FoundRun:
         raise
 
 
-def _resumable(found: FoundRun) -> Worker:
-    """Return the worker whose work is taken over. Raises OrchError for a run that can't go on."""
+def _resumable(found: FoundRun) -> tuple[Worker, ...]:
+    """Return the workers whose work is taken over, by rank. Raises OrchError for a run that can't go on."""
     from orchestrator.container.identity import person_of
     from orchestrator.run.status import judge
 
-    if len(found.workers) > 1:
-        raise UsageError(f"run {found.id} had {len(found.workers)} hosts: only a run of one can go on")
-    worker = found.workers[0]
-    where = worker.host.name
-    if judge(worker.record).live or worker.record.lock == "held":
-        raise Busy(f"run {found.id} still runs", where=where, hint=f"End it first: orch stop {found.id}")
-    if found.spec.person != person_of(worker.host).name:
+    for host, error in found.failures:
+        if host in found.spec.hosts:
+            raise error
+    if found.absent and len(found.spec.hosts) > 1:
         hint = f"Start it from the beginning: orch rerun {found.id}"
-        raise Refused(
-            f"run {found.id} is {found.spec.person}'s, and so are its files", where=where, hint=hint
-        )
-    return worker
+        raise HostError(f"there is no record of run {found.id}", where=found.absent[0], hint=hint)
+    for worker in found.workers:
+        where = worker.host.name
+        if judge(worker.record).live or worker.record.lock == "held":
+            hint = f"End it first: orch stop {found.id}"
+            raise Busy(f"run {found.id} still runs", where=where, hint=hint)
+        if found.spec.person != person_of(worker.host).name:
+            hint = f"Start it from the beginning: orch rerun {found.id}"
+            raise Refused(
+                f"run {found.id} is {found.spec.person}'s, and so are its files", where=where, hint=hint
+            )
+    return found.by_rank
 
 
-def _order(
-    app: App, found: FoundRun, host: Host, words: tuple[str, ...], asked: Asked, same_code: bool
-) -> Order:
-    """Return the order that takes the work over, with the code that the run had."""
+def _targets(
+    app: App,
+    found: FoundRun,
+    workers: Sequence[Worker],
+    words: tuple[str, ...],
+    exclude: tuple[str, ...],
+) -> tuple[Host, ...]:
+    """Return the hosts that are named, as many as the run had, else its own."""
+    if not words:
+        return tuple(worker.host for worker in workers)
+    chosen = app.changed(words, exclude)
+    if len(chosen) != len(workers):
+        raise as_many(app, found.spec, [host.name for host in chosen])
+    return chosen
+
+
+def _orders(
+    app: App,
+    found: FoundRun,
+    workers: Sequence[Worker],
+    hosts: Sequence[Host],
+    words: tuple[str, ...],
+    asked: Asked,
+    same_code: bool,
+) -> list[Order]:
+    """Return the orders that take the work over, each its rank's, with the code that the run had."""
     from orchestrator.run.again import order_again
     from orchestrator.run.resume import taking
 
-    (worker,) = found.workers
-    takes = taking(worker.record, _stale(app, worker, asked.naming.again))
-    wishes = wishes_again(app, host, found.spec, asked)
+    stale = [_stale(app, worker, asked.naming.again) for worker in workers]
+    wishes = all_wishes_again(app, hosts, found.spec, asked)
     diff = Earlier(found.spec, found=found).diff_of(app) if same_code else ""
-    order = order_again(found.spec, host, "resume", wishes, argv=words, cwd=app.cwd, diff=diff)
-    place = worker.record.place if host.name == worker.host.name else order.place
-    return replace(order, takes=takes, place=place)
+    orders = []
+    for worker, host, old, wish in zip(workers, hosts, stale, wishes, strict=True):
+        order = order_again(found.spec, host, "resume", wish, argv=words, cwd=app.cwd, diff=diff)
+        place = worker.record.place if host.name == worker.host.name else order.place
+        orders.append(replace(order, takes=taking(worker.record, old), place=place))
+    return orders
 
 
-def _present(app: App, host: Host, order: Order, asked: Asked, max_size: str) -> tuple[Code, Order]:
-    """Return the code of the folder as it is now, and the order with it."""
+def _present(
+    app: App, hosts: Sequence[Host], orders: Sequence[Order], asked: Asked, max_size: str
+) -> tuple[Code, list[Order]]:
+    """Return the code of the folder as it is now, and the orders with it."""
     from orchestrator.container.identity import identity_of
     from orchestrator.run.order import git_of, is_trainer
 
+    host, order = hosts[0], orders[0]
     project = identity_of(host, app.cwd).project
     assert order.takes
     own = is_trainer(order.spec.argv)
@@ -124,8 +161,9 @@ def _present(app: App, host: Host, order: Order, asked: Asked, max_size: str) ->
     bundle, _ = collected(app, host, () if own else order.spec.argv, max_size)
     bundle = without(app, bundle, host.settings.env_file, *asked.env_files)
     git, diff = git_of(project.folder, bundle)
-    spec = replace(order.spec, bundle=bundle.digest, git=git)
-    return Code.of(bundle), replace(order, spec=spec, diff=diff)
+    specs = [replace(order.spec, bundle=bundle.digest, git=git) for order in orders]
+    present = [replace(o, spec=spec, diff=diff) for o, spec in zip(orders, specs, strict=True)]
+    return Code.of(bundle), present
 
 
 def _stale(app: App, worker: Worker, again: bool) -> str:
@@ -156,43 +194,18 @@ def _began(app: App, host: Host, run: str) -> bool:
     return bool(outcome.error or any(r.state for r in outcome.value or ()))
 
 
-def _elsewhere(app: App, found: FoundRun, host: Host, order: Order, code: Code, manner: Manner) -> int:
+def _elsewhere(app: App, work: Work, order: Order, code: Code, manner: Manner) -> int:
     """Copy the work to another host, and go on there; where that fails the run is as it was."""
-    from orchestrator.cli.progress import bytes_sent
-    from orchestrator.run.code.upload import upload
-    from orchestrator.run.resume import claim, copy_work, give_back
-
-    (worker,) = found.workers
-    source, target = app.machine(worker.host), app.machine(host)
-    if found.spec.bundle != order.spec.bundle:  # it tells the run's files from its code
-        upload(target, order.place, Earlier(found.spec, found=found).code(app).whole())
-    claimed = claim(source, host.name, worker.record, order)
+    (host,), (worker,) = work.hosts, work.workers
+    moved = Moved(app, work)
+    order = moved.one(worker, host, order)
     try:
-        with bytes_sent(f"{host.name}: copying {found.id}", claimed.size) as sent:
-            order = copy_work(source, target, claimed, order, told=sent)
         begun = begin(app, host, order, code)
     except (Interrupted, LostConnection) as error:
-        if error.where != host.name or not order.takes or not order.takes.staged:
-            give_back(source, target, worker.record, order, claimed.staged)
+        if error.where != host.name:
+            moved.give_back()
         raise  # else the run may have been started
     except BaseException:
-        give_back(source, target, worker.record, order, claimed.staged)
+        moved.give_back()
         raise
-    return tell(app, begun, manner, _more(found)(begun.launched))
-
-
-def _more(found: FoundRun) -> Callable[[Launched], Iterator[str]]:
-    (worker,) = found.workers
-
-    def lines(launched: Launched) -> Iterator[str]:
-        where = "" if launched.host == worker.host.name else f", copied from {worker.host.name}"
-        yield f"work    that of {found.id}{where}"
-        for line in launched.laid:
-            how, _, path = line.partition(" ")
-            if how == "kept":
-                yield f"note: kept {path}: the run made it (the folder's is not taken)"
-            else:
-                yield f"note: {path} is the folder's; the run had changed it, its own is {path}.{found.id}"
-        yield from compared(found.spec, launched)
-
-    return lines
+    return tell(app, begun, manner, work.lines(begun.launched))

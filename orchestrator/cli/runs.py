@@ -46,6 +46,12 @@ class FoundRun:
         return tuple(host for host in self.spec.hosts if host not in there)
 
     @property
+    def by_rank(self) -> tuple[Worker, ...]:
+        """The workers in the order of ranks."""
+        ranks = self.spec.hosts
+        return tuple(sorted(self.workers, key=lambda w: ranks.index(w.record.host)))
+
+    @property
     def called(self) -> str:
         """What a person may call it on a command line: its name, else its id."""
         return self.spec.name or self.spec.run

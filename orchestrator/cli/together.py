@@ -103,8 +103,20 @@ def launch_together(
     return tell_together(app, begun, manner, more)
 
 
-def begin_together(app: App, party: Party, code: Code, manner: Manner, *, skip_checks: bool) -> Together:
-    """Launch a run on all of its hosts, and wait until its commands run. Raises OrchError: then on none."""
+def begin_together(
+    app: App,
+    party: Party,
+    code: Code,
+    manner: Manner,
+    *,
+    skip_checks: bool,
+    prepared: Callable[[Party], Party] = lambda party: party,
+    undo: Callable[[], None] = lambda: None,
+) -> Together:
+    """Launch a run on all of its hosts, and wait until its commands run. Raises OrchError: then on none.
+
+    `prepared` does what has to be done when the checks are past; `undo` takes it back where the launch fails.
+    """
     from orchestrator.cli.together_checks import check, made_ready
     from orchestrator.run import seen
     from orchestrator.run.checks import settled
@@ -115,7 +127,12 @@ def begin_together(app: App, party: Party, code: Code, manner: Manner, *, skip_c
     cluster = settled(cluster, looks)
     if not skip_checks:
         check(app, party, cluster, looks, quiet=manner.quiet)
-    party, launched = _drawn(app, _introduced(party, cluster, looks))
+    party = prepared(_introduced(party, cluster, looks))
+    try:
+        party, launched = _drawn(app, party)
+    except BaseException:
+        undo()
+        raise
     seen.remember(seen.file(app.environ), launched[0].spec, party.orders[0].diff)
     return Together(party, code, launched, _met(app, party, launched, manner.watch), new)
 

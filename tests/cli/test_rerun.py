@@ -207,7 +207,7 @@ def test_a_run_that_lives_under_the_name_is_named(project: Path) -> None:
         (("rerun", "weekly"), "no run 'weekly'"),
         (
             ("rerun", "nightly", "--hosts", "all"),
-            "gpu01, gpu02 are 2 hosts, a run takes one. Name one: --hosts gpu01",
+            "gpu01, gpu02 are 2 hosts, the run had 1. Name 1: --hosts gpu01",
         ),
         (("rerun", "nightly", "--", "--epochs=3"), "no command '--epochs=3'"),
     ],
