@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from orchestrator.run.causes import describe
 from orchestrator.run.record import Record
-from orchestrator.units import as_docker, duration, spell
+from orchestrator.units import duration
 
 STARTING_FOR = 30.0
 """Seconds after a launch in which a worker that has not spoken yet counts as starting."""
@@ -79,6 +78,8 @@ def _ended(record: Record, started: float | None) -> Status:
         status = 128 + signal.SIGTERM
     elif kind == "timeout":
         status = TIMED_OUT
+    elif code is None and not number:  # no command was ever started
+        status = 1
     cause = describe(state.get("cause", {}))
     if record.lock == "held":
         cause = f"{cause}; {_left(record)}".lstrip("; ")
@@ -166,7 +167,22 @@ def _oddity(record: Record) -> str:
         return f"no heartbeat for {duration(_silence(record))}"
     if record.lock in ("unreadable", "unknown"):
         return "judged by process" if seen else "judged by heartbeat"
-    return ""
+    return _among_others(record)
+
+
+def _among_others(record: Record) -> str:
+    """Return whom a worker waits for, and what it was started again for."""
+    state = record.state
+    hosts = ", ".join(str(host) for host in state.get("waiting") or ())
+    waits = f"waits for {hosts}" if hosts else ""
+    if waits and state.get("finished"):
+        return f"done, {waits}"
+    restarts = state.get("restarts") or []
+    if not restarts:
+        return waits
+    last = describe(restarts[-1].get("cause") or {}) or "an end"
+    again = f"restart {len(restarts)} of {max(record.spec.restarts, len(restarts))} after: {last}"
+    return f"{waits}; {again}" if waits else again
 
 
 def _looked_for(record: Record) -> bool:
@@ -184,69 +200,3 @@ def _silence(record: Record) -> float:
     if now and beat:
         return now - beat
     return record.ground.now - float(record.state.get("heartbeat") or 0)
-
-
-def describe(cause: Mapping[str, Any]) -> str:
-    """Return a recorded cause in words; empty for a clean exit."""
-    kind = cause.get("kind")
-    if kind == "exit":
-        return _exit(cause)
-    if kind == "signal":
-        after = f" after {cause['exception']}" if cause.get("exception") else ""
-        return signal_words(int(cause.get("signal", 0))) + after + _neighbour(cause)
-    if kind == "oom":
-        return _out_of_memory(cause)
-    if kind == "timeout":
-        return f"timeout after {spell(float(cause.get('seconds', 0)))}"
-    if kind == "not started":
-        return str(cause.get("message", "not started"))
-    if kind == "stopped":
-        why = cause.get("why")
-        return f"by {cause.get('by', '?')}" + (f": {why}" if why else "")
-    return str(kind or "")
-
-
-def _exit(cause: Mapping[str, Any]) -> str:
-    code, said = cause.get("code"), str(cause.get("exception") or "")
-    status = f"exit {code}" if code else ""
-    if said and code != 1:  # 1 is what Python makes of an exception
-        said = f"{said} ({status})"
-    return (said or status) + _neighbour(cause)
-
-
-def _neighbour(cause: Mapping[str, Any]) -> str:
-    if not cause.get("oom_kills"):
-        return ""
-    whose = ", perhaps of another run" if cause.get("probable") else ""
-    return f"; the kernel killed a process of this environment for memory{whose}"
-
-
-def _out_of_memory(cause: Mapping[str, Any]) -> str:
-    limit = cause.get("limit")
-    whose = {
-        "container": f"the container's {as_docker(int(limit))} ran out"
-        if limit
-        else "the container's ran out",
-        "host": "the host's ran out",
-    }.get(str(cause.get("where")))
-    words = "out of memory" + (f": {whose}" if whose else "") + " (killed by the kernel)"
-    return words + (", probably" if cause.get("probable") else "")
-
-
-_NAMES = {
-    signal.SIGKILL: "killed from outside",
-    signal.SIGSEGV: "a crash in native code",
-    signal.SIGILL: "an instruction that this CPU lacks",
-    signal.SIGBUS: "often a full /dev/shm: see shm_size",
-    signal.SIGABRT: "aborted by native code",
-}
-
-
-def signal_words(number: int) -> str:
-    """Return a signal with its name and what it mostly means: `signal 9 (SIGKILL, killed from outside)`."""
-    try:
-        known = signal.Signals(number)
-    except ValueError:
-        return f"signal {number}"
-    meaning = f", {_NAMES[known]}" if known in _NAMES else ""
-    return f"signal {number} ({known.name}{meaning})"

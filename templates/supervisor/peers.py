@@ -125,6 +125,8 @@ class Peers(Alone):
             self.cluster.hosts[0] if own else verdict["host"]
         )  # own: the others heard nothing of us any more
         why = {"kind": "peer", "host": host, "how": verdict["how"], "cause": verdict["cause"]}
+        if verdict["how"] == "lost":
+            why["seconds"] = self.cluster.lost
         if not pushed and end.why:
             why["own"] = end.why
         return end._replace(why=why)

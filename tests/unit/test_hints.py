@@ -73,7 +73,7 @@ def test_exit_statuses(name: str, status: int) -> None:
 
 
 def test_all_that_is_known_is_tested() -> None:
-    assert {known.name for known in KNOWN} == {*LOGS, *BY_STATUS, "exit crash"}
+    assert {known.name for known in KNOWN} == {*LOGS, *BY_STATUS, "exit crash", "worker crash"}
     for known in KNOWN:
         assert known.words or known.statuses
 
@@ -84,6 +84,22 @@ def test_a_crash_at_the_exit_needs_both_words_and_status(status: int) -> None:
     assert of(words, status) == "exit crash"
     assert of(words, 1) is None
     assert of("", status) is None
+
+
+@pytest.mark.parametrize("status", [134, 139])
+def test_a_crash_of_one_of_several_workers(status: int) -> None:
+    found = hint("Epoch 9/9\n", status=status, ended=True, gpus=False, several=True)
+    assert found
+    assert found.name == "worker crash"
+    said = "terminate called without an active exception\n"
+    found = hint(said, status=status, ended=True, gpus=False, several=True)
+    assert found
+    assert found.name == "exit crash"
+
+
+def test_the_log_of_one_that_ended_because_of_another_is_not_blamed() -> None:
+    log = LOGS["workers apart"][0]
+    assert hint(log, status=1, ended=True, gpus=False, kind="peer", several=True) is None
 
 
 def test_a_name_in_the_words_is_named() -> None:

@@ -138,7 +138,8 @@ def test_a_supervisor_that_is_gone_is_a_lost_worker(workers: Workers, lost: int)
     workers[lost].kill_supervisor()
     state = workers[1 - lost].end()
     assert state["state"] == "failed"
-    assert state["cause"] == {"kind": "peer", "host": f"gpu{lost + 1:02}", "how": "lost", "cause": {}}
+    host = f"gpu{lost + 1:02}"
+    assert state["cause"] == {"kind": "peer", "host": host, "how": "lost", "cause": {}, "seconds": 3}
 
 
 @pytest.mark.parametrize("halted", [0, 1])

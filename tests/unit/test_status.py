@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator.run.causes import describe
 from orchestrator.run.record import Ground, Record
 from orchestrator.run.spec import RunSpec
-from orchestrator.run.status import Status, describe, judge
+from orchestrator.run.status import Status, judge
 
 RUN = "20261130-0214-nightly-7f3a"
 NOW = 1_000_000.0
@@ -172,10 +173,52 @@ def test_before_the_first_word(age: float, lock: str, state: str) -> None:
             {"kind": "oom", "where": "host", "probable": True},
             "out of memory: the host's ran out (killed by the kernel), probably",
         ),
+        (
+            {"kind": "peer", "host": "gpu02", "how": "failed", "cause": {"kind": "signal", "signal": 9}},
+            "peer gpu02 failed: signal 9 (SIGKILL, killed from outside)",
+        ),
+        ({"kind": "peer", "host": "gpu02", "how": "failed", "cause": {}}, "peer gpu02 failed"),
+        (
+            {"kind": "peer", "host": "gpu02", "how": "lost", "cause": {}, "seconds": 30.0},
+            "peer gpu02 lost (no word for 30 s)",
+        ),
+        (
+            {"kind": "peer", "host": "gpu02", "how": "lost", "own": {"kind": "exit", "code": 3}},
+            "peer gpu02 lost (no word for 30 s); its own command: exit 3",
+        ),
+        ({"kind": "peer", "host": "gpu02", "how": "absent"}, "peer gpu02 never came"),
+        ({"kind": "stopped", "by": "bob", "on": "gpu02", "why": "no"}, "by bob on gpu02: no"),
     ],
 )
 def test_causes_in_words(cause: dict[str, Any], words: str) -> None:
     assert describe(cause) == words
+
+
+def test_one_that_no_command_was_started_for_has_an_exit_status() -> None:
+    absent = {"kind": "peer", "host": "gpu02", "how": "absent", "cause": {}}
+    assert judge(ended("failed", absent)).exit_status == 1
+
+
+AGAIN = {"at": NOW, "host": "gpu02", "cause": {"kind": "peer", "host": "gpu02", "how": "lost"}}
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"state": "starting", "waiting": ["gpu02", "gpu03"]}, "waits for gpu02, gpu03"),
+        ({"waiting": [], "restarts": []}, ""),
+        ({"waiting": ["gpu02"], "finished": {"exit_code": 0}}, "done, waits for gpu02"),
+        ({"restarts": [AGAIN]}, "restart 1 of 3 after: peer gpu02 lost (no word for 30 s)"),
+        (
+            {"state": "starting", "waiting": ["gpu02"], "restarts": [AGAIN, AGAIN]},
+            "waits for gpu02; restart 2 of 3 after: peer gpu02 lost (no word for 30 s)",
+        ),
+    ],
+)
+def test_a_worker_among_others(state: dict[str, Any], words: str) -> None:
+    one = record(state)
+    status = judge(replace(one, spec=replace(one.spec, restarts=3)))
+    assert (status.cause, status.live) == (words, True)
 
 
 def test_an_unknown_cause_is_no_crash() -> None:

@@ -20,6 +20,7 @@ class Known:
     statuses: tuple[int, ...] = ()  # as a shell sees them: 128 + N for signal N
     kinds: tuple[str, ...] = ()  # of a recorded cause
     gpu: bool = False  # only where the run was given GPUs
+    several: bool = False  # only of a run on several hosts
     both: bool = False  # words and status: either alone is seen in other failures too
     mild: bool = False  # it ends no run: told also of one that lives or succeeded
 
@@ -177,6 +178,13 @@ KNOWN = (
         statuses=(132,),
     ),
     Known(
+        "worker crash",
+        "a crash in native code: TensorFlow 2.9 often has one while a worker's interpreter ends",
+        "Whether all was done by then: the log's last lines, and the files that the script writes last.",
+        statuses=(134, 139),
+        several=True,
+    ),
+    Known(
         "no CUDA",
         "TensorFlow did not find CUDA, and uses the processor",
         "The image needs a tag with -gpu: image in hosts.ini, then orch deploy",
@@ -197,15 +205,19 @@ KNOWN = (
 """In the order of what says more, where several fit."""
 
 
-def hint(log: str, *, status: int | None, ended: bool, gpus: bool, kind: str = "") -> Hint | None:
+def hint(
+    log: str, *, status: int | None, ended: bool, gpus: bool, kind: str = "", several: bool = False
+) -> Hint | None:
     """Return what is known of a failure like this one.
 
     `log` is text of the log (its beginning and end will do), `status` the exit status as a shell sees it,
     `ended` whether the run has ended otherwise than well, `gpus` whether it was given any, `kind` what kind
-    of cause is recorded.
+    of cause is recorded, `several` whether it has workers on several hosts.
     """
+    if kind == "peer":
+        ended = False  # what its log says of its end comes from that of another
     for known in KNOWN:
-        if (known.gpu and not gpus) or not (ended or known.mild):
+        if (known.gpu and not gpus) or (known.several and not several) or not (ended or known.mild):
             continue
         groups = {} if kind in known.kinds else _seen(known, log, status)
         if groups is not None:

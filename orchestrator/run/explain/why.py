@@ -65,7 +65,14 @@ class Worker:
         ended = self.status.state in ("failed", "lost")
         status = self.status.exit_status if ended else None
         kind = str((self.record.state.get("cause") or {}).get("kind"))
-        found = hint(self.around.log, status=status, ended=ended, gpus=bool(self.record.gpus), kind=kind)
+        found = hint(
+            self.around.log,
+            status=status,
+            ended=ended,
+            gpus=bool(self.record.gpus),
+            kind=kind,
+            several=len(self.record.spec.hosts) > 1,
+        )
         return found and replace(found, todo=found.todo.replace("RUN", self.record.spec.run))
 
     @property
