@@ -109,6 +109,7 @@ def find_earlier(app: App, word: str | None) -> Earlier:
 
     remembered = _remembered(app, Wanted(word or "latest"))
     if remembered:
+        _check_training(remembered[0])
         spec, diff = remembered
         return Earlier(spec, diff)
     try:
@@ -116,7 +117,16 @@ def find_earlier(app: App, word: str | None) -> Earlier:
     except Unreachable as error:
         error.hint = error.hint or "It was not launched from here: only its host knows what it was."
         raise
+    _check_training(found.spec)
     return Earlier(found.spec, found=found)
+
+
+def _check_training(spec: RunSpec) -> None:
+    """Raise UsageError for a service: it is no run to go on with."""
+    if spec.service:
+        raise UsageError(
+            f"run {spec.run} is a service, and no training", hint=f"To have one: orch {spec.kind}"
+        )
 
 
 def _remembered(app: App, wanted: Any) -> tuple[RunSpec, str] | None:
@@ -129,7 +139,7 @@ def _remembered(app: App, wanted: Any) -> tuple[RunSpec, str] | None:
     rows = [
         s
         for s in seen.recall(file)
-        if wanted.matches(s.run, s.name) and (wanted.by_id or s.person in persons)
+        if wanted.matches(s.run, s.name, service=s.service) and (wanted.by_id or s.person in persons)
     ]
     for run in newest(wanted, [(s.run, -age, s.run) for age, s in enumerate(rows)]):
         return seen.spec_of(file, run)

@@ -32,6 +32,8 @@ VERBS = {
     "ps": "list runs",
     "tail": "show the log of a run, live",
     "gpu-status": "every GPU, who uses it and for which run",
+    "tensorboard": "runs side by side in TensorBoard",
+    "jupyter": "JupyterLab in the container",
     "stop": "end a run",
     "why": "how a run ended, and what is known around it",
     "diff": "what differs between two runs",
@@ -78,6 +80,9 @@ KNOWN_ELSEWHERE = {
     "compare": "diff",
     "inspect": "why",
     "describe": "why",
+    "tb": "tensorboard",
+    "notebook": "jupyter",
+    "lab": "jupyter",
 }
 """Verbs of other tools, and ours for the same thing."""
 

@@ -163,8 +163,9 @@ def _say_lost(app: App, records: Sequence[Record]) -> None:
     """Say what to do about the newest run, where it was lost; records are newest first."""
     from orchestrator.run.status import judge
 
-    if records and judge(records[0]).state == "lost":
-        run = records[0].spec.run
+    newest = next((record for record in records if not record.spec.service), None)
+    if newest and judge(newest).state == "lost":
+        run = newest.spec.run
         app.say(f"next:   orch why {run}      orch resume {run}      orch rerun {run}")
 
 
@@ -186,6 +187,7 @@ def _row(record: Record, host: Host) -> dict[str, Any]:
     return {
         "run": spec.run,
         "name": spec.name,
+        "kind": spec.kind,
         "state": status.state,
         "cause": status.cause,
         "inferred": status.inferred,
@@ -244,6 +246,10 @@ def _age(record: Record, status: Status) -> float | None:
 def _progress(record: Record) -> str:
     from orchestrator.logs.progress import progress
 
+    if record.spec.service:
+        from orchestrator.run.service import use_words
+
+        return use_words(record)
     return progress(record.progress, record.tail, now=time.time())
 
 

@@ -142,7 +142,7 @@ def _matching(machine: Machine, wanted: Wanted, tail: int) -> tuple[Record, ...]
 
     person = "*" if wanted.by_id else person_of(machine.host).slug
     records = read_records(machine, person=person, run=wanted.pattern, tail=tail)
-    return tuple(r for r in records if wanted.matches(r.spec.run, r.spec.name))
+    return tuple(r for r in records if wanted.matches(r.spec.run, r.spec.name, service=r.spec.service))
 
 
 def _choose(wanted: Wanted, outcomes: Sequence[Outcome[tuple[Record, ...]]], alive: bool) -> FoundRun | None:
@@ -167,7 +167,7 @@ def _remembered(app: App, wanted: Wanted) -> tuple[tuple[Host, ...], Wanted]:
     memory = [
         s
         for s in seen.recall(seen.file(app.environ))
-        if wanted.matches(s.run, s.name)
+        if wanted.matches(s.run, s.name, service=s.service)
         and set(s.hosts) <= known.keys()
         and (wanted.by_id or all(person_of(known[h]).name == s.person for h in s.hosts))
     ]

@@ -34,11 +34,13 @@ class Wanted:
             return f"{self.word}*"
         return "*" if self.word == "latest" else f"*-{slug(self.word)}-????"
 
-    def matches(self, run: str, name: str | None) -> bool:
-        """Whether a run of this id and name may be meant."""
+    def matches(self, run: str, name: str | None, *, service: bool = False) -> bool:
+        """Whether a run of this id and name may be meant; a service is never the latest run."""
         if self.by_id:
             return run.startswith(self.word)
-        return self.word in ("latest", name) or (name is None and self.word == "run")
+        if self.word == "latest":
+            return not service
+        return self.word == name or (name is None and self.word == "run")
 
 
 def newest(wanted: Wanted, found: Iterable[tuple[str, float, T]]) -> list[T]:

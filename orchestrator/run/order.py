@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +21,7 @@ from orchestrator.run.launch import Order
 from orchestrator.run.spec import RunSpec
 
 if TYPE_CHECKING:
-    from orchestrator.run.code.bundle import Bundle, Entry
+    from orchestrator.run.code.bundle import Bundle
 
 TRAINER = ("python3", "-m", "trainer")
 """The command of a run without a command: the trainer that ships with orch."""
@@ -225,25 +222,12 @@ def environment(
 
 def trainer_bundle() -> Bundle:
     """Return the bundled trainer as the code to send: one folder `trainer/`."""
-    from importlib.resources import as_file, files
+    from importlib.resources import files
 
-    from orchestrator.run.code.bundle import Bundle
+    from orchestrator.run.code.shipped import shipped
 
     try:
         place = files("orchestrator.trainer")
     except ModuleNotFoundError:  # a bare checkout, or one that shadows the wheel
         place = Path(__file__).resolve().parents[2] / "trainer"
-    unpacked = ExitStack()  # where orch is a .zip: the bundle is read when it is sent
-    atexit.register(unpacked.close)
-    source = unpacked.enter_context(as_file(place))
-    own = (file for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-    entries = sorted((_entry(source.parent, file) for file in own), key=lambda entry: os.fsencode(entry.path))
-    return Bundle(source.parent, tuple(entries))
-
-
-def _entry(top: Path, file: Path) -> Entry:
-    from orchestrator.run.code.bundle import Entry
-
-    data, executable = file.read_bytes(), bool(file.stat().st_mode & 0o100)
-    path = file.relative_to(top).as_posix()
-    return Entry(path, "file", executable, len(data), hashlib.sha256(data).hexdigest())
+    return shipped(place, folder=True)

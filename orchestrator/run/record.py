@@ -37,6 +37,7 @@ class Record:
     worker: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     stop: Mapping[str, Any] = field(default_factory=dict)  # who asked for its end, and why
+    service: Mapping[str, Any] = field(default_factory=dict)  # of one: its port, when it was last used
     gone: bool = (
         False  # it was deleted while the run lives: all that is known is on its supervisor's command line
     )
@@ -131,6 +132,7 @@ def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
             worker=json_object(block.get("worker")),
             state=json_object(block.get("state")),
             stop=json_object(block.get("stop")),
+            service=json_object(block.get("service")),
             container=block.get("is", ""),
             never=block.get("launch") == "gone",
             children=tuple(child for child in block.get("children", "").split("\n") if child),

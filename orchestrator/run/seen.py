@@ -28,6 +28,7 @@ class Seen:
     person: str
     project: str
     hosts: tuple[str, ...]
+    service: bool = False
 
 
 def file(environ: Mapping[str, str]) -> Path:
@@ -40,7 +41,7 @@ def remember(path: Path, spec: RunSpec, diff: str = "") -> None:
 
     A memory that can't be written is no failure: the hosts know.
     """
-    seen = Seen(spec.run, spec.name, spec.person, spec.project, spec.hosts)
+    seen = Seen(spec.run, spec.name, spec.person, spec.project, spec.hosts, spec.service)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_spec(_spec_file(path, spec.run), spec, diff)

@@ -45,6 +45,11 @@ class RunSpec:
     packages: tuple[str, ...] = ()  # name==version of what was installed since the deploy
     version: int = VERSION
 
+    @property
+    def service(self) -> bool:
+        """Whether it is no training but something that people look at."""
+        return self.kind != "train"
+
     def text(self) -> str:
         """Return the spec as one line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=True)

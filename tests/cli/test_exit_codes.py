@@ -30,6 +30,8 @@ REACHING = {
     "ps": "ps gpu01",
     "tail": "tail --hosts gpu01 nightly",
     "gpu-status": "gpu-status gpu01",
+    "tensorboard": "tensorboard --hosts gpu01 nightly",
+    "jupyter": "jupyter gpu01",
     "stop": "stop --hosts gpu01 nightly",
     "diff": "diff --hosts gpu01 first second",
     "why": "why --hosts gpu01 nightly",
