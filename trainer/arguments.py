@@ -80,16 +80,21 @@ def data(parser: argparse.ArgumentParser) -> None:
         default="digits",
         metavar="WHAT",
         help="digits (they come along), synthetic (made up, to measure speed), FILE.npz (arrays x and y, or "
-        "x_train, y_train, x_test and y_test), or for the transformer FILE.txt or a quoted pattern of such "
-        "(default: %(default)s)",
+        "x_train, y_train, x_test and y_test), or a quoted pattern of files: 'train-*.tfrecord', or for "
+        "the transformer '*.txt' (default: %(default)s)",
     )
     add(
         "--shape",
         type=shape,
         metavar="HxWxC",
-        help="of synthetic images (default: 28x28x1)",
+        help="of synthetic images (default: 28x28x1); images of TFRecords are resized to it",
     )
-    add("--classes", type=count, metavar="N", help="of synthetic data (default: 10)")
+    add(
+        "--classes",
+        type=count,
+        metavar="N",
+        help="of synthetic data (default: 10; 256 tokens) and of large TFRecords",
+    )
     add("--examples", type=count, metavar="N", help="how many synthetic ones (default: 2048)")
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Tuple
 
 import numpy as np
 
-from . import images, synthetic, text
+from . import images, records, synthetic, text
 from .errors import BadInput
 from .examples import Part
 
@@ -28,7 +28,7 @@ FEWEST = 10
 class Dataset(NamedTuple):
     """What is trained on, what is watched during the training, and what is looked at once, at the end.
 
-    `shape` is that of one input; labels run from 0 to `classes` - 1;
+    `shape` is that of one input, () until TFRecords were looked into; labels run from 0 to `classes` - 1;
     inputs divided by `scale` lie in -1 to 1.
     """
 
@@ -59,6 +59,8 @@ def load(options: argparse.Namespace) -> Dataset:
     found = files(name)
     if found[0].endswith(".npz"):
         return of_images(name, images.load(Path(name), f"--data {name}"))
+    if records.are_in(found):
+        return divide(name, records.index(found))
     return divide(name, text.windows(found, options.context))._replace(
         shape=(options.context,), classes=text.TOKENS, text=True
     )
@@ -74,7 +76,7 @@ def files(name: str) -> Tuple[str, ...]:
             with open(file, "rb"):
                 pass
         except FileNotFoundError:
-            known = "digits, synthetic, FILE.npz or FILE.txt"
+            known = "digits, synthetic, FILE.npz, FILE.txt or TFRecords"
             raise BadInput(f"--data {name}: no such file ({known})") from None
         except OSError as error:
             raise BadInput(f"--data {file}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""From row numbers to batches: what of an example's kind (arrays, pool) TensorFlow must know."""
+"""From row numbers to batches: what of an example's kind (arrays, pool, records) TensorFlow must know."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Callable, Tuple
 
 import tensorflow as tf
 
-from .examples import Arrays, Part, Pool
+from . import decode
+from .examples import Arrays, Part, Pool, Records
 
 LookUp = Callable[[tf.Tensor], Tuple[tf.Tensor, tf.Tensor]]
 """From row numbers, int64 (B,), to inputs (B, ...) and labels (B,) or (B, T)."""
@@ -14,6 +15,8 @@ LookUp = Callable[[tf.Tensor], Tuple[tf.Tensor, tf.Tensor]]
 
 def look_up(part: Part) -> LookUp:
     """How to find rows of this part."""
+    if isinstance(part, Records):
+        return decode.look_up(part)
     if isinstance(part, Pool):
         with tf.device("CPU:0"):
             rows = tf.constant(part.rows, tf.int64)

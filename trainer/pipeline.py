@@ -11,11 +11,13 @@ ones. Metrics only ask whether a weight is above 0 (see `metrics.py`): each exam
 
 from __future__ import annotations
 
+import argparse
 from typing import Callable, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+from . import decode
 from .dataset import Dataset
 from .examples import Part
 from .lookup import look_up
@@ -77,13 +79,16 @@ class Share(NamedTuple):
 
 
 class Feeds:
-    """The three parts of the data as endless, distributed streams of (x, y, weight)."""
+    """The three parts of the data as endless, distributed streams of (x, y, weight).
 
-    def __init__(self, data: Dataset, place: Place, per_replica: int, seed: int) -> None:
-        self.data = data
+    `data` is the one given, with what was looked up in its records. Raises BadInput when they are no good.
+    """
+
+    def __init__(self, data: Dataset, place: Place, options: argparse.Namespace) -> None:
+        self.data = decode.settled(data, options)
         self.place = place
-        self.per_replica = per_replica
-        self.seed = seed
+        self.per_replica = int(options.batch_size)
+        self.seed = int(options.seed)
 
     @property
     def global_batch(self) -> int:

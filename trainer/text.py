@@ -10,6 +10,7 @@ from .errors import BadInput
 from .examples import Arrays
 
 TOKENS = 256
+GZIP = b"\x1f\x8b"
 LOOKED_AT = 65536
 """Bytes at the start of a file in which a zero byte shows that it is no text."""
 
@@ -37,6 +38,8 @@ def read(file: str) -> np.ndarray:
         found = np.fromfile(file, dtype=np.uint8)
     except OSError as error:
         raise BadInput(f"--data {file}: {error.strerror or error}") from None
+    if found[:2].tobytes() == GZIP:
+        raise BadInput(f"--data {file}: is compressed; unpack it first")
     if not found[:LOOKED_AT].all():
-        raise BadInput(f"--data {file}: neither text nor an .npz file")
+        raise BadInput(f"--data {file}: neither text nor TFRecords nor an .npz file")
     return found

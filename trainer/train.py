@@ -31,15 +31,15 @@ def train(options: argparse.Namespace, data: Dataset, who: Cluster, stop: Stop) 
     Raises BadInput when the batch is larger than the data, TrainerError when the loss is no number any more.
     """
     place = strategy.choose(options, who)
-    feeds = Feeds(data, place, options.batch_size, options.seed)
+    feeds = Feeds(data, place, options)
     check_batch(options.batch_size, feeds)
     rate = scaling.plan(options, place.replicas, feeds.steps)
     plan = progress.Plan(options.epochs, feeds.steps, feeds.examples)
     say(f"TensorFlow {tf.__version__}, Python {platform.python_version()}, on {place}")
-    say(f"{data}; {plan.epochs} epochs of {plan.steps} steps")
+    say(f"{feeds.data}; {plan.epochs} epochs of {plan.steps} steps")
     say(f"batch {feeds.global_batch} ({options.batch_size} x {place.replicas}), {rate}")
     with place.strategy.scope():
-        network = model.build(options, data)
+        network = model.build(options, feeds.data)
         model.compile(network, options, rate)
     fit(network, feeds, plan, stop)
     tested = network.evaluate(feeds.test(), steps=feeds.test_steps, verbose=0, return_dict=True)

@@ -34,8 +34,8 @@ MAKERS = {
     "shapes.npz": "numpy.savez('shapes', x_train=X, y_train=Y, x_test=X[:, 1:], y_test=Y)",
 }
 REASONS = {
-    "missing.npz": "no such file (digits, synthetic, FILE.npz or FILE.txt)",
-    "mnist": "no such file (digits, synthetic, FILE.npz or FILE.txt)",
+    "missing.npz": "no such file (digits, synthetic, FILE.npz, FILE.txt or TFRecords)",
+    "mnist": "no such file (digits, synthetic, FILE.npz, FILE.txt or TFRecords)",
     ".": "Is a directory",
     "text.npz": "not an .npz file of plain arrays (make one with numpy.savez)",
     "empty.npz": "not an .npz file of plain arrays (make one with numpy.savez)",
