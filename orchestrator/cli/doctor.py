@@ -17,9 +17,12 @@ from orchestrator.errors import FAILED, OK, OrchError
 
 if TYPE_CHECKING:
     from orchestrator.container.identity import Identity
-    from orchestrator.doctor import Check
+    from orchestrator.doctor import Check, Examined
     from orchestrator.hosts.base import Machine
     from orchestrator.inventory import Host
+
+MEETING = 4
+"""Hosts of a run that the next step names at most."""
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": "bright_black"}
 
@@ -67,6 +70,11 @@ class Diagnosis:
         """Whether what a deploy left is there, as it was left."""
         return any(check.name == "deployed" and check.level.value == "ok" for check in self.checks)
 
+    @property
+    def together(self) -> bool:
+        """Whether it could train with the others of its group."""
+        return any(check.name == "together" and check.level.value == "ok" for check in self.checks)
+
     def count(self, level: str) -> int:
         """Return how many checks ended so."""
         return sum(check.level.value == level for check in self.checks)
@@ -74,21 +82,23 @@ class Diagnosis:
 
 def examine(app: App, hosts: Sequence[Host]) -> tuple[list[Diagnosis], int]:
     """Examine hosts; return each one's checks and the exit code."""
-    from orchestrator.doctor import unreached
+    from orchestrator.doctor import diagnose, together, unreached
 
-    outcomes = app.each(hosts, lambda machine: _checks(app, machine))
+    outcomes = app.each(hosts, lambda machine: _examined(app, machine))
+    row = together([o.value for o in outcomes if o.value])
     diagnoses = [
-        Diagnosis(o.host.name, unreached(o.error, o.host.address) if o.error else o.value or (), o.error)
+        Diagnosis(o.host.name, (*diagnose(o.value), *([row[name]] if (name := o.host.name) in row else ())))
+        if o.value
+        else Diagnosis(o.host.name, unreached(o.error, o.host.address) if o.error else (), o.error)
         for o in outcomes
     ]
     return diagnoses, exit_code(outcomes) or (OK if all(d.well for d in diagnoses) else FAILED)
 
 
-def _checks(app: App, machine: Machine) -> tuple[Check, ...]:
-    from orchestrator.doctor import diagnose
+def _examined(app: App, machine: Machine) -> Examined:
     from orchestrator.doctor.ask import look
 
-    return diagnose(look(machine, _identity(app, machine.host), app.environ))
+    return look(machine, _identity(app, machine.host), app.environ)
 
 
 def _identity(app: App, host: Host) -> Identity | None:
@@ -107,7 +117,9 @@ def next_step(diagnoses: Sequence[Diagnosis]) -> str | None:
     missing = [d.host for d in well if not d.deployed]
     if missing:
         return f"orch deploy --hosts {named(missing)}"
-    return f"orch train --hosts {well[0].host} -- python3 train.py" if well else None
+    several = [d.host for d in well if d.together]
+    hosts = ",".join(several) if 1 < len(several) <= MEETING else well[0].host if well else ""
+    return f"orch train --hosts {hosts} -- python3 train.py" if hosts else None
 
 
 def listing(diagnoses: Sequence[Diagnosis], *, everything: bool) -> list[str]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.doctor import deployed, direct, engine, gpu, machine
 from orchestrator.doctor.check import Check, Examined, Level, fail, ok
+from orchestrator.doctor.together import together
 from orchestrator.errors import ConfigError, OrchError
 
-__all__ = ["Check", "Examined", "Level", "diagnose", "unreached"]
+__all__ = ["Check", "Examined", "Level", "diagnose", "together", "unreached"]
 
 
 _BY_ENGINE: Mapping[str, Callable[[Examined], Iterable[Check]]] = {

@@ -19,6 +19,9 @@ from orchestrator.inventory import Host
 SPAN = "20000-20020"
 """The `cluster_ports` that errors propose."""
 
+SKEW = 5.0
+"""Seconds that the clocks of two hosts may differ."""
+
 _NAMES_OF_SELF = ("localhost", "ip6-localhost", "ip6-loopback", "localhost.localdomain")
 
 

@@ -147,3 +147,16 @@ def test_json(doctor: Run) -> None:
     assert {"name", "level", "message", "hint"} == set(hosts[0]["checks"][0])
     assert hosts[1]["checks"][0]["level"] == "fail"
     assert called.status == 1
+
+
+def test_hosts_that_could_train_together_are_the_next_step() -> None:
+    both = ok("together", "gpu01, gpu02 could train together: the same environment")
+    done = (ok("deployed", "orch-ana-mnist, as it was deployed"), both)
+    hosts = [Diagnosis("gpu01", done), Diagnosis("gpu02", done), Diagnosis("gpu03", done[:1])]
+    assert next_step(hosts) == "orch train --hosts gpu01,gpu02 -- python3 train.py"
+
+
+def test_several_hosts_have_a_row_that_says_whether_they_could_train_together(doctor: Run) -> None:
+    out = doctor({"a": well(), "b": well()}, "-v").out
+    assert "  skip  together    a, b: not set up for runs on several hosts" in out
+    assert "together" not in doctor({"a": well()}, "-v").out

@@ -22,7 +22,7 @@ MAY = {
     "render": LEAVES,
     "hosts": LEAVES | {"inventory"},
     "facts": LEAVES | {"render", "hosts.command", "hosts.base"},
-    "doctor": LEAVES | {"facts", "hosts", "inventory", "container"},
+    "doctor": LEAVES | {"facts", "hosts", "inventory", "container", "run.cluster"},
     "container": LEAVES | {"facts", "render", "hosts", "inventory", "files.archive"},
     "files": LEAVES | {"render", "hosts"},
     "run": LEAVES | {"facts", "render", "hosts", "inventory", "container", "files"},

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from orchestrator.container.engine import Environment
 from orchestrator.errors import ConfigError, HostError, OrchError
 from orchestrator.run.checks.look import Clock, Look
+from orchestrator.run.cluster import SKEW
 from orchestrator.units import duration
-
-SKEW = 5.0
-"""Seconds that the clocks of two hosts may differ."""
 
 _SHOWN = 6
 """Packages that a line names."""
