@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from orchestrator.container.engine import Environment
 from orchestrator.errors import ConfigError, HostError, OrchError
 from orchestrator.run.checks.look import Clock, Look
+from orchestrator.run.checks.network import same
 from orchestrator.run.cluster import SKEW
 from orchestrator.units import duration
 
@@ -46,8 +47,10 @@ def _not_deployed(seen: Look) -> Iterator[OrchError]:
 
 def _open(seen: Look, port: int) -> bool:
     """Whether the container's port is published where the others come to."""
+    address = seen.member.address
+    every = "::" if ":" in address else "0.0.0.0"
     at = (seen.network.published or {}).get(port, ())
-    return any(address in (seen.member.address, "0.0.0.0", "::") for address in at)
+    return any(one == every or same(one, address) for one in at)
 
 
 def _unpublished(seen: Look, port: int) -> str:

@@ -46,7 +46,7 @@ class Network:
 
     def interface_of(self, address: str) -> str:
         """Return the interface that has an address, "" for none."""
-        return next((name for name, own in self.own if _same(own, address)), "")
+        return next((name for name, own in self.own if same(own, address)), "")
 
     def has(self, address: str) -> bool:
         """Whether an address is the host's own, as far as is known."""
@@ -113,7 +113,8 @@ def _published(text: str) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _same(one: str, other: str) -> bool:
+def same(one: str, other: str) -> bool:
+    """Whether two texts are the same address; names are compared as they are."""
     if not is_ip(one) or not is_ip(other):
         return one == other
     return ipaddress.ip_address(one.partition("%")[0]) == ipaddress.ip_address(other.partition("%")[0])

@@ -51,6 +51,9 @@ def _cause(pair: Pair, source: Look, target: Look) -> tuple[str, str]:
         return f"; {address} is none of {target.host}'s addresses: {own}", f"Correct cluster_address{where}."
     if pair.how == "name":
         return "", f"Write an IP address as cluster_address of {target.host}."
+    if pair.how == "route" and ":" in address and source.member.bridge:
+        hint = "Give Docker one (ipv6 and fixed-cidr-v6 in /etc/docker/daemon.json), or set network = host."
+        return f"; the container on {source.host} may have no IPv6", hint
     if pair.how == "route":
         hint = f"Set cluster_address of {target.host} to an address in a network that both are in."
         return f"; {source.host} is in another network", hint
