@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import NoReturn, Sequence
 
 from . import arguments
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )  # TensorFlow's notes about itself; 0 brings them back
         from .train import train
 
-        accuracy = train(options, data, who, stop)
+        train(options, data, who, stop)
     except TrainerError as error:
         return fail(str(error), error.status)
     except ModuleNotFoundError as error:
@@ -42,7 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail("interrupted", INTERRUPTED)
     except SystemExit as end:  # by SIGTERM
         return int(end.code or 0)
-    print(f"test accuracy {accuracy:.4f}", flush=True)
     return 0
 
 
@@ -50,6 +50,15 @@ def fail(message: str, status: int) -> int:
     """Say why there is no model."""
     print(f"trainer: {message}", file=sys.stderr, flush=True)
     return status
+
+
+def status_of() -> int:
+    """The exit status, also where an error is the trainer's own."""
+    try:
+        return main()
+    except Exception:
+        traceback.print_exc()
+        return 1
 
 
 def leave(status: int) -> NoReturn:
@@ -60,4 +69,4 @@ def leave(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    leave(main())
+    leave(status_of())

@@ -29,6 +29,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     data(parser)
     model(parser)
     devices(parser)
+    saving(parser)
     return parser.parse_args(argv)
 
 
@@ -141,4 +142,22 @@ def devices(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "ring", "nccl"),
         default="auto",
         help="how hosts exchange gradients: ring (gRPC) or NCCL (default: %(default)s)",
+    )
+
+
+def saving(parser: argparse.ArgumentParser) -> None:
+    """What is kept, and whether it is taken up."""
+    add = parser.add_argument_group("checkpoints").add_argument
+    add(
+        "--save_every",
+        type=count,
+        default=0,
+        metavar="STEPS",
+        help="a checkpoint each so many steps of an epoch (default: each 10 minutes), and after each epoch",
+    )
+    add("--keep", type=count, default=3, metavar="N", help="keep the last N, and the best (default: 3)")
+    add(
+        "--fresh",
+        action="store_true",
+        help="begin anew and remove ./checkpoints; without it a training goes on from there",
     )

@@ -1,39 +1,123 @@
-"""What a training can be taken up from."""
+"""What a training can be taken up from: written by the chief alone, read by all."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from contextlib import contextmanager
-from typing import Iterator
+from pathlib import Path
+from typing import Iterator, List, Optional
 
 import tensorflow as tf
 from tensorflow import keras
 
 from .errors import TrainerError
+from .position import Position
+from .together import Together
 
 FOLDER = "checkpoints"
-KEEP = 3
+BEST = "best"
 
 
 class Checkpoints:
-    """The last few states of weights and optimizer in ./checkpoints, and how many epochs were finished then.
+    """The last few states of network, optimizer and position in ./checkpoints; the best in checkpoints/best.
 
-    `tf.train.latest_checkpoint("checkpoints")` names the newest. TensorFlow writes it aside and only then
-    names it in the file `checkpoint`, so a killed training leaves the one before.
+    TensorFlow writes one aside and only then names it in the file `checkpoint`: a training that is killed
+    leaves the one before. With several workers all must save, as some values are spread over them; the
+    chief's files are kept, those of the others are removed at once.
     """
 
-    def __init__(self, model: keras.Model) -> None:
-        self.model = model
-        self.epochs_done = tf.Variable(0, dtype=tf.int64)
-        state = tf.train.Checkpoint(model=model, optimizer=model.optimizer, epochs_done=self.epochs_done)
-        self.manager = tf.train.CheckpointManager(state, FOLDER, max_to_keep=KEEP)
+    def __init__(self, network: keras.Model, together: Together, keep: int) -> None:
+        self.network = network
+        self.together = together
+        self._position = tf.Variable("", dtype=tf.string, trainable=False)
+        self.kept = together.place.chief
+        self.folder = Path(FOLDER if self.kept else f"{FOLDER}.worker{together.place.rank}")
+        self.all = tf.train.Checkpoint(model=network, optimizer=network.optimizer, position=self._position)
+        self.manager = tf.train.CheckpointManager(self.all, str(self.folder), keep)
+        self.best = tf.train.CheckpointManager(self.all, str(self.folder / BEST), 1)
+        self.saved = -1
 
-    def save(self, epochs_done: int) -> int:
+    @property
+    def position(self) -> Position:
+        """The one that was restored or saved last."""
+        return Position.of(self._position.numpy().decode())
+
+    def save(self, position: Position, best: bool = False) -> int:
         """Write one, named by the training step, and return that step. Raises TrainerError if it can't."""
-        self.epochs_done.assign(epochs_done)
-        step = int(self.model.optimizer.iterations.numpy())
-        with written(FOLDER):
-            self.manager.save(checkpoint_number=step)
-        return step
+        self._position.assign(position.text())
+        number = int(self.network.optimizer.iterations.numpy())
+        with written(str(self.folder)):
+            if number != self.saved:  # a second one of this name could be torn while it takes the place
+                self.manager.save(checkpoint_number=number)
+            if best:
+                self.best.save(checkpoint_number=number)
+        self.saved = number
+        self._clear()
+        return number
+
+    def restore(self) -> Optional[str]:
+        """Take up the chief's newest checkpoint on all workers; return its name, None where there is none.
+
+        The other workers get its files from the chief: they need not see its disk. Raises TrainerError.
+        """
+        newest = tf.train.latest_checkpoint(FOLDER) if self.kept else None
+        files = sorted(Path(FOLDER).glob(f"{Path(newest).name}.*")) if newest else []
+        self._clear()
+        if not self.kept:
+            self.folder.mkdir()
+        here = self.together.share(files, self.folder)
+        if here:
+            self._read(str(here[0].with_suffix("")))
+        self._clear()
+        return str(Path(FOLDER) / here[0].stem) if here else None
+
+    def _read(self, path: str) -> None:
+        """Set all values, those of the optimizer too. Raises TrainerError when they are another network's."""
+        try:
+            with self.together.place.strategy.scope():
+                make_slots(self.network)
+                with same_rate(self.network.optimizer):
+                    self.all.restore(path).assert_existing_objects_matched()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            raise TrainerError(
+                f"{path} cannot be taken up: it is damaged, or of another network (--fresh begins anew)"
+            ) from error
+        self.saved = int(self.network.optimizer.iterations.numpy())
+
+    def _clear(self) -> None:
+        """Leave nothing behind on a worker that isn't the chief."""
+        if not self.kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def same_rate(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Keep the learning rate of the flags: a checkpoint has the one of its own training."""
+    schedule = keras.optimizers.schedules.LearningRateSchedule
+    rate = optimizer.learning_rate
+    fixed = not isinstance(getattr(optimizer, "_learning_rate", rate), schedule)
+    value = float(tf.convert_to_tensor(rate)) if fixed else None
+    yield
+    if value is not None:
+        optimizer.learning_rate = value
+
+
+def make_slots(network: keras.Model) -> None:
+    """Make the optimizer's variables, which it else makes at the first step."""
+    weights: List[tf.Variable] = network.trainable_variables
+    optimizer = network.optimizer
+    if hasattr(optimizer, "build"):
+        optimizer.build(weights)
+    else:  # Keras 2 before 2.11
+        optimizer._create_all_weights(weights)
+
+
+def remove() -> None:
+    """Begin anew. Raises TrainerError when that is forbidden."""
+    with written(FOLDER):
+        if os.path.lexists(FOLDER):
+            shutil.rmtree(FOLDER)
 
 
 @contextmanager

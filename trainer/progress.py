@@ -5,9 +5,28 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Dict, Mapping, NamedTuple, Optional, Union
+from typing import Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
 Record = Dict[str, Union[int, float, None]]
+
+APART = (
+    "epoch",
+    "epochs",
+    "step",
+    "steps",
+    "examples_per_second",
+    "eta_seconds",
+    "learning_rate",
+    "time",
+)
+"""What a record holds beside the loss and the metrics."""
+
+WRITTEN = 1.0
+"""Seconds between two lines of progress.jsonl within an epoch."""
+SHORTEST = 0.05
+"""Seconds between two lines at least, even where epochs are shorter; the last one is always told."""
+SAID = 10.0
+"""Seconds between two lines of the log within an epoch."""
 
 
 def path(environ: Mapping[str, str] = os.environ) -> str:
@@ -21,31 +40,49 @@ class Plan(NamedTuple):
     epochs: int
     steps: int
     examples: int
+    batch: int = 1
+    """Examples of a step; the last one of an epoch may have fewer."""
+
+    def seen(self, step: int) -> int:
+        """Examples after so many steps of an epoch."""
+        return min(self.examples, step * self.batch)
 
 
-class Times(NamedTuple):
-    """Seconds that an epoch took: its training steps alone, and all of it with validation."""
+class Speed(NamedTuple):
+    """Examples a second in the training steps of this epoch, and seconds until the end."""
 
-    training: float
-    whole: float
+    rate: float
+    left: Optional[float]
+    """None as long as nobody knows."""
 
 
 def record(
-    plan: Plan, epoch: int, logs: Mapping[str, float], times: Times, *, learning_rate: float, now: float
+    plan: Plan,
+    epoch: int,
+    step: int,
+    logs: Mapping[str, float],
+    speed: Speed,
+    *,
+    learning_rate: float,
+    now: float,
 ) -> Record:
-    """What there is to say after `epoch` (from 1), for progress.jsonl. `now` is in seconds since 1970."""
-    metrics = {name: finite(logs.get(name)) for name in ("loss", "accuracy", "val_loss", "val_accuracy")}
+    """What there is to say after `step` steps of `epoch` (from 1); `now` is in seconds since 1970."""
     return {
         "epoch": epoch,
         "epochs": plan.epochs,
-        "step": epoch * plan.steps,
+        "step": (epoch - 1) * plan.steps + step,
         "steps": plan.epochs * plan.steps,
-        **metrics,
-        "examples_per_second": round(plan.examples / max(times.training, 1e-9), 1),
-        "eta_seconds": round((plan.epochs - epoch) * times.whole, 1),
-        "learning_rate": learning_rate,
+        **{name: finite(logs[name]) for name in sorted(logs, key=order)},
+        "examples_per_second": round(speed.rate, 1),
+        "eta_seconds": None if speed.left is None else round(speed.left, 1),
+        "learning_rate": float(f"{learning_rate:.7g}"),  # of 32 bits
         "time": round(now, 3),
     }
+
+
+def order(name: str) -> Tuple[bool, bool, str]:
+    """The loss before the metrics, those of the training before those of the validation."""
+    return name.startswith("val_"), not name.endswith("loss"), name
 
 
 def finite(value: Optional[float]) -> Optional[float]:
@@ -55,14 +92,17 @@ def finite(value: Optional[float]) -> Optional[float]:
 
 def line(record: Record) -> str:
     """The same for people."""
-    epochs = str(record["epochs"])
-    words = [f"epoch {record['epoch']:>{len(epochs)}}/{epochs}"]
-    for name in ("loss", "accuracy", "val_loss", "val_accuracy"):
-        value = record[name]
-        words.append(f"{name} {'nan' if value is None else format(value, '.4f')}")
+    epochs, steps = record["epochs"] or 1, record["steps"] or 0
+    words = [f"epoch {record['epoch']:>{len(str(epochs))}}/{epochs}"]
+    in_epoch = (record["step"] or 0) - ((record["epoch"] or 1) - 1) * steps // epochs
+    if in_epoch * epochs != steps:
+        words.append(f"step {in_epoch:.0f}/{steps // epochs}")
+    for name, value in record.items():
+        if name not in APART:
+            words.append(f"{name} {'nan' if value is None else format(value, '.4f')}")
     words.append(f"{amount(record['examples_per_second'] or 0)} ex/s")
-    if record["epoch"] != record["epochs"]:
-        words.append(f"ETA {duration(record['eta_seconds'] or 0)}")
+    if record["step"] != record["steps"] and record["eta_seconds"] is not None:
+        words.append(f"ETA {duration(record['eta_seconds'])}")
     return "  ".join(words)
 
 
@@ -84,10 +124,10 @@ def duration(seconds: float) -> str:
 
 
 class Journal:
-    """progress.jsonl. A new training starts it anew; readers see each line as soon as it is written."""
+    """progress.jsonl, each line there at once. A training that is taken up goes on in it."""
 
-    def __init__(self, name: str) -> None:
-        self._file = open(name, "w", encoding="utf-8")  # noqa: SIM115
+    def __init__(self, name: str, goes_on: bool = False) -> None:
+        self._file = open(name, "a" if goes_on else "w", encoding="utf-8")  # noqa: SIM115
 
     def write(self, record: Record) -> None:
         """Add one line."""

@@ -13,7 +13,7 @@ print(f"{(probabilities.numpy().argmax(axis=1) == test.labels).mean():.4f}")
 """Load ./saved_model with nothing of the trainer's network, feed it raw digits and print its accuracy."""
 
 CHECKPOINT = """
-import tensorflow
+import json, tensorflow
 from tensorflow import keras
 from trainer import arguments, dataset, model, scaling
 options = arguments.parse(["--learning_rate=0.5"])
@@ -21,12 +21,12 @@ data = dataset.load(options)
 network = model.build(options, data)
 model.compile(network, options, scaling.plan(options, 1, 1))
 network.optimizer.build(network.trainable_variables) if hasattr(network.optimizer, "build") else None
-epochs_done = tensorflow.Variable(0, dtype=tensorflow.int64)
-state = tensorflow.train.Checkpoint(model=network, optimizer=network.optimizer, epochs_done=epochs_done)
+position = tensorflow.Variable("")
+state = tensorflow.train.Checkpoint(model=network, optimizer=network.optimizer, position=position)
 state.restore(tensorflow.train.latest_checkpoint("checkpoints")).assert_existing_objects_matched()
 predicted = network.predict(data.test.inputs, verbose=0).argmax(axis=1)
 rate = float(network.optimizer.learning_rate.numpy())
-print(int(network.optimizer.iterations.numpy()), int(epochs_done.numpy()), f"{rate:.3f}",
+print(int(network.optimizer.iterations.numpy()), json.loads(position.numpy())["epoch"], f"{rate:.3f}",
       f"{(predicted == data.test.labels).mean():.4f}")
 """
 """Load the latest of ./checkpoints into a new network; print step, epochs, learning rate and accuracy."""

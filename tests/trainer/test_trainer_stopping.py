@@ -16,6 +16,8 @@ def stop() -> Iterator[Stop]:
     stop = Stop()
     stop.listen()
     yield stop
+    stop.answer()
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, before)
 
 
