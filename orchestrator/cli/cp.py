@@ -27,7 +27,8 @@ def command(app: App, overwrite: bool, source: str, target: str) -> int:
     """Copy a file or a folder either way: HOST:PATH and RUN:PATH are there, everything else is here.
 
     Into a folder that exists it goes under its own name. What is there already is not sent again: a copy
-    that is cut off connects again by itself, and one that was stopped goes on when it is called again.
+    that is cut off connects again by itself, and one that was stopped goes on when it is called again. Of a
+    run on several hosts RUN/HOST:PATH is that of one of them.
 
     \b
       orch cp data gpu01:/data/datasets/digits

@@ -20,5 +20,7 @@ def end_runs(app: App, machine: Machine, runs: Sequence[LiveRun], why: str) -> N
 
     for run in runs:
         for record in read_records(machine, run=run.run):
-            app.say(f"{machine.host.name}   ending {run.run}")
+            others = [host for host in record.spec.hosts if host != record.host]
+            more = f", with its workers on {', '.join(others)}" if others else ""
+            app.say(f"{machine.host.name}   ending {run.run}{more}")
             stop(machine, record, by=caller(), why=why)

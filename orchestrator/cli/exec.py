@@ -43,7 +43,8 @@ def command(
     """Run a command in the container, or in a run's directory with its GPUs; ends with its status.
 
     Several hosts run it at once: a line comes two seconds after it is said at most, behind its host's name;
-    what many hosts say together comes once, behind all their names.
+    what many hosts say together comes once, behind all their names. RUN/HOST is a run's worker on one of
+    its hosts.
 
     \b
       orch exec gpu01 -- nvidia-smi

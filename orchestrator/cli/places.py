@@ -29,13 +29,14 @@ class Place:
 def find_place(app: App, text: str) -> Place | None:
     """Return the place that HOST:PATH or RUN:PATH means, None for a path here (as scp tells them apart).
 
-    A relative path is in the account's home, or in the run's `work/`.
+    RUN/HOST:PATH is that of a run's worker on a host, where no file here is called so. A relative path is in
+    the account's home, or in the run's `work/`.
     """
     from orchestrator.cli.runs import FoundRun, only_worker
     from orchestrator.cli.target import find_run_or_host, is_host
 
     word, colon, path = text.partition(":")
-    if not colon or not word or "/" in word:
+    if not colon or not word or ("/" in word and not _is_worker(app, word, text)):
         return None
     if is_host(app, word):
         hosts = app.changed([word])
@@ -45,9 +46,14 @@ def find_place(app: App, text: str) -> Place | None:
     found = find_run_or_host(app, word)
     if not isinstance(found, FoundRun):
         return _in_home(app, found, path)
-    worker = only_worker(found)
+    worker = only_worker(found, by_word=True)
     whole = posixpath.join(worker.record.directory, "work", path)
     return Place(_reached(app, worker.host), whole, worker.record.place)
+
+
+def _is_worker(app: App, word: str, text: str) -> bool:
+    host = word.partition("/")[2]
+    return any(host == h.name for h in app.inventory.hosts) and not (app.cwd / text).exists()
 
 
 def _in_home(app: App, host: Host, path: str) -> Place:

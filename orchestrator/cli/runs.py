@@ -189,10 +189,10 @@ def rerun_elsewhere(app: App, word: str | None, host: str | None) -> str:
     return f"orch rerun {word or 'latest'} --hosts {others[0]}" if others else ""
 
 
-def only_worker(found: FoundRun, host: str | None = None) -> Worker:
-    """Return the one worker that is meant. Raises UsageError when there are several and none is named."""
-    for worker in found.workers:
-        if host in (worker.host.name, worker.record.host) or (host is None and len(found.workers) == 1):
-            return worker
-    names = ", ".join(w.record.host for w in found.workers)
-    raise UsageError(f"run {found.id} has workers on {names}", hint="Name one with --hosts.")
+def only_worker(found: FoundRun, *, by_word: bool = False) -> Worker:
+    """Return the only worker. Raises UsageError where there are several; `by_word`: without --hosts."""
+    if len(found.workers) == 1:
+        return found.workers[0]
+    names = [worker.record.host for worker in found.workers]
+    hint = f"Name one: {found.called}/{names[0]}" if by_word else "Name one with --hosts."
+    raise UsageError(f"run {found.id} has workers on {', '.join(names)}", hint=hint)

@@ -76,9 +76,15 @@ def find_target(app: App, word: str | None, *, on_host: bool) -> Target:
 
 
 def find_run_or_host(app: App, word: str) -> FoundRun | Host:
-    """Find the run that a word means; where there is none, the host of that name in ~/.ssh/config."""
+    """Find the run that a word means; where there is none, the host of that name in ~/.ssh/config.
+
+    `RUN/HOST` is a run's worker on a host.
+    """
     from orchestrator.hosts.ssh_config import is_named
 
+    run, of, host = word.partition("/")
+    if of:
+        return find_run(app, run, [host])
     try:
         return find_run(app, word)
     except UsageError:
@@ -111,7 +117,7 @@ def host_target(app: App, host: Host, *, on_host: bool) -> Target:
 
 
 def _run(app: App, found: FoundRun, on_host: bool) -> Target:
-    worker = only_worker(found)
+    worker = only_worker(found, by_word=True)
     with WAITING.on([worker.host.name]):
         return _run_target(app, found, worker, on_host)
 

@@ -227,6 +227,10 @@ def test_several_workers_have_a_folder_each(lab: Lab) -> None:
     assert lab("fetch", "nightly", "--to", "r")[0] == 0
     for host in ("gpu01", "gpu02"):
         assert (lab.cwd / "r" / host / "checkpoints/1.h5").read_text() == f"weights of {host}"
+    assert lab("cp", "nightly/gpu02:checkpoints/1.h5", ".")[0] == 0
+    assert (lab.cwd / "1.h5").read_text() == "weights of gpu02"
+    status, _, err = lab("cp", "nightly:checkpoints/1.h5", ".")
+    assert (status, err.endswith("has workers on gpu02, gpu01. Name one: nightly/gpu02\n")) == (2, True)
 
 
 def test_cp_from_a_run_and_from_a_host(lab: Lab) -> None:
