@@ -99,7 +99,7 @@ def _resumable(found: FoundRun) -> tuple[Worker, ...]:
             raise Refused(
                 f"run {found.id} is {found.spec.person}'s, and so are its files", where=where, hint=hint
             )
-    return found.by_rank
+    return found.workers
 
 
 def _targets(

@@ -28,7 +28,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class FoundRun:
-    """A run that was found: what was asked, and its workers in inventory order."""
+    """A run that was found: what was asked, and its workers in the order of ranks."""
 
     spec: RunSpec
     workers: tuple[Worker, ...]
@@ -44,12 +44,6 @@ class FoundRun:
         """The hosts it was launched on of which no record was read."""
         there = {worker.record.host for worker in self.workers}
         return tuple(host for host in self.spec.hosts if host not in there)
-
-    @property
-    def by_rank(self) -> tuple[Worker, ...]:
-        """The workers in the order of ranks."""
-        ranks = self.spec.hosts
-        return tuple(sorted(self.workers, key=lambda w: ranks.index(w.record.host)))
 
     @property
     def called(self) -> str:
@@ -152,9 +146,14 @@ def _choose(wanted: Wanted, outcomes: Sequence[Outcome[tuple[Record, ...]]], ali
     rows = [(r.spec.run, r.spec.asked, Worker(o.host, r)) for o in outcomes for r in o.value or ()]
     if alive and not wanted.by_id:
         rows = [row for row in rows if judge(row[2].record).live] or rows
-    workers = tuple(newest(wanted, rows))
+    workers = tuple(sorted(newest(wanted, rows), key=_rank))
     failures = tuple((o.host.name, o.error) for o in outcomes if o.error)
     return FoundRun(workers[0].record.spec, workers, failures) if workers else None
+
+
+def _rank(worker: Worker) -> int:
+    hosts = worker.record.spec.hosts
+    return hosts.index(worker.record.host) if worker.record.host in hosts else 0
 
 
 def _remembered(app: App, wanted: Wanted) -> tuple[tuple[Host, ...], Wanted]:

@@ -37,6 +37,14 @@ def in_order(judged: Sequence[tuple[Record, Status]]) -> list[Record]:
     return [record for record, _ in sorted(judged, key=key)]
 
 
+def lost_hosts(records: Sequence[Record]) -> set[str]:
+    """Return the hosts without which the workers have ended: gone silent, or never there."""
+    causes = [record.state.get("cause") or {} for record in records if record.state.get("ended")]
+    return {
+        str(c.get("host")) for c in causes if c.get("kind") == "peer" and c.get("how") in ("lost", "absent")
+    }
+
+
 def worst(statuses: Sequence[Status]) -> str:
     """Return the state of a run: the worst of its workers'; one that lives still counts before a good end."""
     return min((status.state for status in statuses), key=WORST.index)

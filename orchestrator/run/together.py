@@ -133,5 +133,5 @@ def met(machine: Machine, launched: Launched, watch: int) -> Mapping[str, Any]:
     worker = f"{launched.place}/runs/{launched.spec.run}/{launched.host}"
     patience = JOIN + 30
     text = render("run/met.sh.j2", worker=worker, patience=patience, watch=watch)
-    answer = answers(machine.ask(Script("met", text), deadline=patience + watch + 30.0).text)
+    answer = answers(machine.ask(Script("met", text, asks=True), deadline=patience + watch + 30.0).text)
     return json_object(answer.get("state"))

@@ -78,7 +78,7 @@ def test_a_line_for_each_worker_until_all_have_ended(project: Path, monkeypatch:
         "gpu02   succeeded",
     ]
     assert said.status == 0
-    assert said.err.count("succeeded after 10 min") == 2
+    assert said.err.count("succeeded after 10 min") == 1  # the run's
 
 
 def test_lines_come_at_a_bounded_rate_and_the_last_one_always(

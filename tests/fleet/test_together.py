@@ -126,6 +126,19 @@ def test_where_one_host_is_gone_the_other_is_stopped(two: Orch, gpu01: Host, gpu
     until(lambda: not alive(gpu02), "the end of the other")
 
 
+def test_a_host_that_is_gone_for_good_ends_the_run_and_who_watches_it(
+    two: Orch, gpu01: Host, gpu02: Host
+) -> None:
+    watching = two.start("train", "--wait", "--hosts", BOTH, "--", "python3", "peers.py", "hold")
+    until(lambda: "peers.py" in alive(gpu02), "the command")
+    with gpu02.unreachable():
+        _, err = watching.communicate(timeout=150)
+        assert watching.returncode not in (0, 130)
+        assert "orch: gpu02: the run ended without it: its log is not whole here" in err
+        assert re.search(r"^run +\S+ failed on gpu01 .*gpu02 lost", err, re.MULTILINE)
+    until(lambda: not alive(gpu01) + alive(gpu02), "the end of all of it")
+
+
 def test_where_one_refuses_nothing_stays_on_the_other(two: Orch, gpu01: Host, gpu02: Host) -> None:
     before = [folders(host) for host in (gpu01, gpu02)]
     runs = f"{ROOT}/ana/{two.env['ORCH_PROJECT']}/runs"
