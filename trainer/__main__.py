@@ -52,10 +52,10 @@ def fail(message: str, status: int) -> int:
     return status
 
 
-def status_of() -> int:
+def status_of(argv: Sequence[str] | None = None) -> int:
     """The exit status, also where an error is the trainer's own."""
     try:
-        return main()
+        return main(argv)
     except Exception:
         traceback.print_exc()
         return 1
