@@ -2,17 +2,27 @@
 
 import errno
 import os
+import re
 import signal
 
 from supervisor.files import read_bytes
 from supervisor.processes import other_supervisors
 from supervisor.traceback_end import exception
 
+# The hardware, not the program: what a restart may mend.
+_GPU = re.compile(
+    r"NVRM: Xid|GPU is lost|fallen off the bus|uncorrectable ECC|CUDA_ERROR_(?:ECC_UNCORRECTABLE|"
+    r"HARDWARE_STACK_ERROR|LAUNCH_FAILED|ILLEGAL_INSTRUCTION|UNKNOWN|NO_DEVICE|SYSTEM_NOT_READY)"
+)
+_NCCL = re.compile(
+    r"NCCL (?:operation )?\S* ?(?:error|failed)|nccl(?:System|Internal|UnhandledCuda|Remote)Error|"
+    r"unhandled (?:cuda|system) error"
+)
 TAIL = 65536  # bytes of the log's end in which a traceback is looked for
 
 
-def cause(code, number, memory, log):
-    """Return the cause of an end that nobody asked for, with what is known of it."""
+def cause(code, number, memory, said):
+    """Return the cause of an end that nobody asked for, with what is known of it; `said` is the log's end."""
     if memory.kills() and (
         number == signal.SIGKILL or code == 128 + signal.SIGKILL
     ):  # a shell's status for its child
@@ -24,10 +34,27 @@ def cause(code, number, memory, log):
         found["probable"] = other_supervisors()
     # A Python that dies of an exception exits with 1, and may crash while it is at it.
     loose = code == 1 or number in (signal.SIGABRT, signal.SIGSEGV)
-    said = exception(read_bytes(log, TAIL).decode("utf-8", "replace"), loose)
-    if said:
-        found["exception"] = said
+    told = exception(said, loose)
+    if told:
+        found["exception"] = told
     return found
+
+
+def last_words(log, since):
+    """Return the end of the log, without what stood in it at size `since`."""
+    size = os.path.getsize(log) if os.path.exists(log) else 0
+    return read_bytes(log, max(0, min(TAIL, size - since))).decode("utf-8", "replace")
+
+
+def kind_of(why, said):
+    """Return the class of a cause, as `--retry-on` names them; None for one that no restart mends."""
+    kind = why.get("kind")
+    if kind not in ("exit", "signal"):
+        return kind if kind in ("oom", "timeout") else None
+    for name, pattern in (("gpu", _GPU), ("nccl", _NCCL)):
+        if pattern.search(said):
+            return name
+    return "exception" if why.get("exception") else kind
 
 
 def not_started(command, error):

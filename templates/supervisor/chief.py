@@ -13,9 +13,9 @@ RETRY = 0.5  # seconds between two tries to listen
 class Chief(Link):
     """Holds the council."""
 
-    def __init__(self, cluster, wake):
-        super().__init__(cluster, wake)
-        self.council = Council(cluster, time.monotonic())
+    def __init__(self, cluster, wake, restarts, attempt):
+        super().__init__(cluster, wake, restarts)
+        self.council = Council(cluster, time.monotonic(), restarts, attempt)
         self.members = {}  # rank -> Wire
         self.door = None
         self.sent_at = 0.0

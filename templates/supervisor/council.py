@@ -21,25 +21,29 @@ class Council:
         waiting   `for` these hosts
         go        all are there, with these `ports`; `for` hosts whose command has not ended
         verdict   the end of all, from the worker `rank` on `host`: `how` (failed, lost, absent, stopped) and
-                  its `cause`; `for` hosts where something still runs
+                  its `cause`; the seconds until all begin `again`, or None; `for` hosts where it still runs
     """
 
-    def __init__(self, cluster, now):
-        self.cluster = cluster
+    def __init__(self, cluster, now, restarts, attempt=0):
+        self.cluster, self.restarts = cluster, restarts
         self.seats = [Seat(now) for _ in cluster.hosts]
         self.seats[0].here, self.seats[0].heard = True, float("inf")  # the chief itself
-        self.begin(0, now, cluster.join)
+        self.begin(attempt, now, cluster.rejoin if attempt else cluster.join)
 
     def begin(self, attempt, now, patience):
         """Wait for all workers, at most `patience` seconds."""
         self.attempt, self.until = attempt, now + patience
-        self.ports, self.verdict = None, None
+        self.ports, self.verdict, self.quiet_since = None, None, None
+        for seat in self.seats:
+            seat.lost = False
         self.failing = []  # (rank, when it was heard), in order
 
     def stands(self, rank, standing, now):
         """Take what a worker says of itself."""
         seat = self.seats[rank]
         seat.heard, seat.standing = max(seat.heard, now), standing
+        if self.ports is not None and self.verdict is None and "attempt" not in standing:
+            self._lose(rank)  # its supervisor was started again
         if failed(self._end(rank)) and rank not in [r for r, _ in self.failing]:
             self.failing.append((rank, now))
 
@@ -53,8 +57,9 @@ class Council:
         """Return the word for all, as things are now."""
         if self.verdict is None:
             self._end_of_all(now) or (self._gather(now) if self.ports is None else self._watch(now))
-        else:
+        elif self.verdict["again"] is None or not self._end_of_all(now):
             self._forget(now)
+            self._begin_again(now)
         return self.word()
 
     def word(self):
@@ -68,7 +73,8 @@ class Council:
     def _awaited(self):
         ranks = range(len(self.seats))
         if self.verdict is not None:
-            return [r for r in ranks if not (self.seats[r].lost or self._says(r, "idle", "left"))]
+            there = [r for r in ranks if self.seats[r].at(self.attempt) and not self.seats[r].lost]
+            return [r for r in there if not self._says(r, "idle", "left")]
         if self.ports is None:
             return [r for r in ranks if not (self.seats[r].here and self._says(r, "port"))]
         return [r for r in ranks if not self._end(r)]
@@ -105,20 +111,33 @@ class Council:
         running = [r for r in range(len(self.seats)) if not self._done(r)]
         silent = min(running, key=lambda r: self.seats[r].heard, default=0)
         if now - self.seats[silent].heard >= self.cluster.lost:
-            self.seats[silent].lost = True
-            self._judge(silent, "lost", {})
+            self._lose(silent)
             return
         # A command that fails may do so because another worker is gone, of which nobody has heard yet.
         if self.failing:
             first, when = self.failing[0]
             if all(self.seats[r].heard > when for r in running if r != first):
-                self._judge(first, "failed", self._end(first)["cause"])
+                self._judge(first, "failed", self._end(first)["cause"], self._end(first).get("class"))
 
-    def _judge(self, rank, how, cause):
+    def _lose(self, rank):
+        self.seats[rank].lost = True
+        self._judge(rank, "lost", {}, "lost")
+
+    def _judge(self, rank, how, cause, kind=None):
         for seat in self.seats if self.ports is None else ():
             seat.lost = not seat.here
         self.verdict = {"rank": rank, "host": self.cluster.hosts[rank], "how": how, "cause": cause}
+        self.verdict["again"] = self.restarts.after(kind)
         return True
+
+    def _begin_again(self, now):
+        """Call all for the next attempt when nothing runs any more and the wait is over."""
+        again = self.verdict["again"]
+        if again is None or self._awaited():
+            return
+        self.quiet_since = self.quiet_since or now
+        if now >= self.quiet_since + again:
+            self.begin(self.attempt + 1, now, self.cluster.rejoin)
 
     def _forget(self, now):
         for seat in self.seats:

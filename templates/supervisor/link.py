@@ -11,15 +11,21 @@ IDLE = 1.0  # seconds between two looks at the clock
 class Link(threading.Thread):
     """Says how this worker stands, and hears what the chief says of all (its `word`, see Council)."""
 
-    def __init__(self, cluster, wake):
+    def __init__(self, cluster, wake, restarts):
         super().__init__(daemon=True)
-        self.cluster, self.wake = cluster, wake
+        self.cluster, self.wake, self.restarts = cluster, wake, restarts
         self.lock = threading.Lock()
         self.standing, self.word = {}, {}
         self.leaving = False
         self.readable, self.writable = os.pipe()
         os.set_blocking(self.readable, False)
         os.set_blocking(self.writable, False)
+
+    def begin(self, **fields):
+        """Say that this is so, and nothing else any more."""
+        with self.lock:
+            self.standing = fields
+        self.poke()
 
     def stand(self, **fields):
         """Say that this is so from now on."""
@@ -63,7 +69,7 @@ class Link(threading.Thread):
             print("orch: " + message, file=sys.stderr, flush=True)
             self.hear(self.last(self.cluster.rank, "failed", {"kind": "not started", "message": message}))
 
-    def last(self, rank, how, cause):
+    def last(self, rank, how, cause, again=None):
         """Return a verdict that this worker comes to by itself."""
         return {
             "is": "verdict",
@@ -72,6 +78,7 @@ class Link(threading.Thread):
             "host": self.cluster.hosts[rank],
             "how": how,
             "cause": cause,
+            "again": again,
             "for": [],
         }
 

@@ -16,8 +16,8 @@ BEHIND = 5.0  # seconds more than the chief waits for the others: it knows bette
 class Member(Link):
     """Answers every word of the chief with how this worker stands."""
 
-    def __init__(self, cluster, wake):
-        super().__init__(cluster, wake)
+    def __init__(self, cluster, wake, restarts, _attempt):
+        super().__init__(cluster, wake, restarts)
         self.wire = None
         self.said = None  # the standing that the chief knows
         self.heard = self.since = time.monotonic()  # a word of the chief; the connection
@@ -84,11 +84,16 @@ class Member(Link):
 
     def _judge(self):
         """Come to an end alone when the chief says nothing any more, or never came."""
-        if self.word.get("is") == "verdict":
-            return
-        begun = self.word.get("is") == "go"
-        if time.monotonic() - self.heard >= (self.cluster.lost if begun else self.cluster.join + BEHIND):
-            self.hear(self.last(0, "lost" if begun else "absent", {}))
+        silent, what = time.monotonic() - self.heard, self.word.get("is")
+        if what == "verdict":
+            again = self.word["again"]
+            if again is not None and silent >= self.cluster.rejoin + again + BEHIND:
+                self.hear(self.last(0, "absent", {}))
+        elif what == "go":
+            if silent >= self.cluster.lost:
+                self.hear(self.last(0, "lost", {}, self.restarts.after("lost")))
+        elif silent >= BEHIND + (self.cluster.rejoin if self.restarts.past else self.cluster.join):
+            self.hear(self.last(0, "absent", {}))
 
     def _in_vain(self):
         """Whether the chief can't hear a goodbye any more."""

@@ -1,69 +1,25 @@
-"""The other workers of a run, as a supervisor asks for them; a run of one host has none."""
+"""The other workers of a run, as its supervisor asks for them."""
 
-from collections import namedtuple
-
+from supervisor.alone import Alone
 from supervisor.chief import Chief
 from supervisor.cluster import Cluster
 from supervisor.member import Member
 from supervisor.ports import take
 
-# How a command ended: a state of a run, its status or the signal that it died of, and the cause.
-End = namedtuple("End", "state code number why")
-
-
-class Alone:
-    """A run of one host: nobody to wait for, nobody to tell."""
-
-    verdict = None
-    attempt = 0
-
-    def start(self):
-        pass
-
-    def facts(self):
-        """Return what state.json says of the workers."""
-        return {}
-
-    def go(self):
-        """Whether the command may start."""
-        return True
-
-    def environment(self):
-        return {}
-
-    def stop(self, cause):
-        """Tell the others that this worker was asked to end."""
-
-    def report(self, end):
-        """Tell the others how the command ended."""
-
-    def decided(self, _end):
-        """Whether it is known what the end means for all."""
-        return True
-
-    def judged(self, end, _pushed):
-        """Return the end as it is to be recorded; `pushed`: it was ended because of the verdict."""
-        return end
-
-    def dismissed(self):
-        """Whether nobody needs this supervisor any more."""
-        return True
-
-    def leave(self, patience):
-        """Say goodbye, and wait at most so many seconds until that has been heard."""
-
 
 class Peers(Alone):
     """The workers of a run on several hosts."""
 
-    def __init__(self, facts, wake):
+    def __init__(self, facts, wake, restarts, attempt):
+        super().__init__(restarts, attempt)
         self.cluster = Cluster(facts)
-        self.link = (Member if self.cluster.rank else Chief)(self.cluster, wake)
-        self.hold = None  # of this worker's port
+        self.link = (Member if self.cluster.rank else Chief)(self.cluster, wake, restarts, attempt)
+        self.hold = None  # of this worker's port, for one attempt
         self.workers = []
 
     def start(self):
-        self.link.start()
+        if not self.link.is_alive():
+            self.link.start()
 
     def facts(self):
         facts = {"rank": self.cluster.rank, "nodes": len(self.cluster.hosts), "attempt": self.attempt}
@@ -74,16 +30,24 @@ class Peers(Alone):
         """The same; asks for this worker's port first. Raises OSError when none is free."""
         word = self._word()
         if word.get("is") == "waiting" and self.hold is None:
+            self.attempt = word["attempt"]
             never = (self.cluster.link,) if self.cluster.rank == 0 else ()
             self.hold = take(self.cluster.port, self.cluster.ports, never)
-            self.link.stand(attempt=self.attempt, port=self.hold.port)
-        return word.get("is") == "go"
+            self.link.begin(attempt=self.attempt, port=self.hold.port)
+        return word.get("is") == "go" and self._mine(word)
+
+    def _mine(self, word):
+        """Whether a word is of the attempt that this worker takes part in."""
+        return self.hold is not None and word["attempt"] == self.attempt
 
     def _word(self):
         word = self.link.word
-        if word.get("is") == "verdict" and self.verdict is None:
-            self.verdict = word
-        if word.get("is") == "go":
+        if self.verdict is None and word.get("is") == "verdict":
+            if self._mine(word) or word["again"] is None:
+                self.verdict = word
+        elif self.verdict is None and self.hold and word.get("attempt", 0) > self.attempt:
+            self.verdict = self.link.last(0, "lost", {}, 0.0)  # the chief was started again
+        if word.get("is") == "go" and self._mine(word):
             self.workers = self.cluster.workers(word["ports"])
         return word
 
@@ -102,13 +66,15 @@ class Peers(Alone):
     def report(self, end):
         if end.state == "stopped":
             self.stop(end.why)
-        self.link.stand(attempt=self.attempt, end={"state": end.state, "cause": end.why})
+        end = {"state": end.state, "cause": end.why, "class": end.kind}
+        self.link.stand(attempt=self.attempt, end=end)
 
     def decided(self, end):
         self._word()
         if end.state == "stopped" or self.verdict is not None:
             return True
-        return end.state == "succeeded" and (self.cluster.rank > 0 or not self._others())
+        stays = self.cluster.rank == 0 or self.restarts.most
+        return end.state == "succeeded" and not (stays and self._others())
 
     def judged(self, end, pushed):
         verdict = self.verdict
@@ -121,18 +87,39 @@ class Peers(Alone):
             return end._replace(why=end.why or verdict["cause"])
         if end.why.get("kind") == verdict["cause"].get("kind") == "timeout":
             return end
-        host = (
-            self.cluster.hosts[0] if own else verdict["host"]
-        )  # own: the others heard nothing of us any more
-        why = {"kind": "peer", "host": host, "how": verdict["how"], "cause": verdict["cause"]}
-        if verdict["how"] == "lost":
-            why["seconds"] = self.cluster.lost
+        if end.why.get("kind") == "peer":  # of the attempt before: the next one never began
+            return end
+        why = self._blamed(verdict)
         if not pushed and end.why:
             why["own"] = end.why
         return end._replace(why=why)
 
+    def _blamed(self, verdict):
+        # The others heard no more of us: for us it is the chief that was lost.
+        rank = 0 if verdict["rank"] == self.cluster.rank else verdict["rank"]
+        why = {"kind": "peer", "host": self.cluster.hosts[rank]}
+        why.update(how=verdict["how"], cause=verdict["cause"])
+        return dict(why, seconds=self.cluster.lost) if verdict["how"] == "lost" else why
+
+    def again(self, end):
+        verdict = self.verdict
+        if verdict is None or verdict.get("again") is None or end.state == "stopped":
+            return None
+        self.verdict, self.workers = None, []
+        self.hold.close()
+        self.hold = None
+        own = verdict["rank"] == self.cluster.rank and verdict["how"] == "failed"
+        return verdict["host"], verdict["cause"] if own else self._blamed(verdict)
+
+    def called(self):
+        word = self._word()
+        self.given_up = self.verdict is not None
+        return word.get("is") == "waiting" and word["attempt"] > self.attempt
+
     def dismissed(self):
         self.link.stand(idle=True)
+        if self.verdict is not None and self.verdict.get("again") is not None:
+            return True
         return self.cluster.rank > 0 or not self._others()
 
     def leave(self, patience):

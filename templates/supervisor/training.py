@@ -1,197 +1,96 @@
-"""One training command under supervision: started, watched, asked to end, and its end recorded."""
+"""A run on this host: its command under supervision, again where that is asked for, and its end recorded."""
 
 import os
-import signal
-import sys
 import time
 
 from supervisor import last_look
-from supervisor.causes import cause, not_started
-from supervisor.clock import Bell, uptime
-from supervisor.command import Command
-from supervisor.files import read_json, remove
-from supervisor.memory import Watch
+from supervisor.attempt import FOREVER, Attempt
+from supervisor.clock import uptime
 from supervisor.packages import note_packages
-from supervisor.peers import Alone, End, Peers
-from supervisor.processes import kill, marks, members, start_time
-from supervisor.sizes import Sizes
-from supervisor.state import State
+from supervisor.processes import kill, start_time
+from supervisor.revival import Revival, boot_id
+from supervisor.revival import cause as lost
 
-HEARTBEAT = 10.0  # seconds between two heartbeats in state.json
-GRACE = 30.0  # seconds from SIGTERM to SIGKILL, where launch.json names none
-ENDING = "/run/orch/ending"  # made by the container's entrypoint when the container is told to stop
 LOOK = 12.0  # seconds for end.json; nvidia-smi has 10 of them
 SHORT_LOOK = 2.0  # the same when somebody waits for the end, maybe with a SIGKILL in hand
 ASKED = 5.0  # seconds that a supervisor which was asked to end waits for the other workers to have ended
 TIMED_OUT = 124  # the exit status of a command whose time was over, as `timeout` has it
-FOREVER = float("inf")
 
 
-class Supervisor:
-    """A command and its end. Nothing here may raise between its end and the last word about it."""
+class Supervisor(Attempt):
+    """All attempts at a command, and the last word about them."""
 
     def __init__(self, person, run, words, folder):
-        self.person, self.run, self.folder = person, run, folder
-        launch = os.path.join(folder, "launch.json")
-        self.launch = read_json(launch)
-        remove(launch)
-        self.state = State(folder)
-        self.sizes = Sizes(folder)
-        self.memory = Watch()
-        self.bell = Bell()
-        self.command = Command(words)
-        cluster = self.launch.get("cluster")
-        self.peers = Peers(cluster, self.bell.ring) if cluster else Alone()
-        self.marks = marks(run, cluster["rank"] if cluster else None)
-        self.begun = time.monotonic()
-        self.beat_at = self.begun + HEARTBEAT
-        self.asked = None  # the signal that asked for the end
-        self.asked_at = None
-        self.timed_out = False
-        self.pushed = False  # it is ended because of another worker
-        self.push_at = None
-        self.kill_at = None
-
-    def watch_signals(self):
-        """Wake the loop for every signal; SIGHUP is for terminals, and a run has none."""
-        signal.set_wakeup_fd(self.bell.writable)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-            signal.signal(number, self.end)
-        for number in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, lambda number, _: self.command.tell(number))
-
-    def end(self, number, _frame=None):
-        self.asked = number
-        self.asked_at = self.asked_at or time.monotonic()
-        self.begin_end(self.asked_by().get("grace"))
-
-    def asked_by(self):
-        return read_json(os.path.join(self.folder, "stop.json"))
-
-    def begin_end(self, grace=None):
-        grace = self.launch.get("grace", GRACE) if grace is None else grace
-        self.kill_at = min(self.kill_at or FOREVER, time.monotonic() + grace)
-        self.command.ask()
+        super().__init__(person, run, words, folder)
+        self.revival = Revival(run, folder)
 
     def supervise(self):
         """Run the command to its end, and return the status that a shell would see."""
         self.watch_signals()
-        note_packages(os.path.join(os.path.dirname(self.folder), "spec.json"))
+        if not self.before:
+            note_packages(os.path.join(os.path.dirname(self.folder), "spec.json"))
+        elif not self.revived():
+            return 1
         self.state.write(
-            run=self.run,
-            person=self.person,
-            host=self.launch.get("host"),
-            state="starting",
-            pid=os.getpid(),
-            pid_start=start_time(os.getpid()),
-            boot_id=self.launch.get("boot_id"),
-            container=self.launch.get("container"),
-            started=time.time(),
-            heartbeat=time.time(),
-            uptime=uptime(),
-            **self.peers.facts(),
+            **dict(
+                self.identity(),
+                state="starting",
+                pid=os.getpid(),
+                pid_start=start_time(os.getpid()),
+                heartbeat=time.time(),
+                uptime=uptime(),
+                **self.peers.facts(),
+            )
         )
         self.sizes.note()
-        return self.last_word(self.settled(self.attempt()))
+        if self.restarts.most:
+            self.revival.write()
+        end = self.settled(self.attempt())
+        while self.again(end):
+            end = self.settled(self.attempt())
+        self.peers.leave(FOREVER if self.asked_at is None else ASKED)
+        return self.last_word(self.peers.judged(end, self.pushed))  # a stop may have come meanwhile
 
-    def attempt(self):
-        """Run the command once, when all workers are there; return its End."""
-        try:
-            self.peers.start()
-            while self.asked is None and self.peers.verdict is None and not self.peers.go():
-                self.rest()
-            if self.asked is not None:  # asked to stop before there was anything to stop
-                return self.ended(None, signal.SIGTERM)
-            if self.peers.verdict is not None:
-                return End("failed", None, None, {})
-        except (OSError, RuntimeError) as error:  # no port; no thread
-            return self.not_started(None, {"kind": "not started", "message": str(error)})
-        try:
-            child = self.start()
-        except OSError as error:
-            return self.not_started(*not_started(self.command.words, error))
-        self.note(state="running", child=child.pid, child_start=start_time(child.pid))
-        if self.asked is not None:
-            self.command.ask()
-        status = self.wait()
-        return self.ended(status if status >= 0 else None, -status if status < 0 else None)
+    def identity(self):
+        """Return what state.json says of this run for good."""
+        known = {
+            "run": self.run,
+            "person": self.person,
+            "host": self.launch.get("host"),
+            "started": time.time(),
+        }
+        known.update(boot_id=self.launch.get("boot_id"), container=self.launch.get("container"))
+        if self.restarts.most:
+            known.update(boot_seen=boot_id(), restarts=self.restarts.past)
+        if self.before:  # the launch's boot may be over, and in here nobody knows how its host calls this one
+            now = boot_id() if boot_id() != self.before.get("boot_seen") else None
+            known.update(started=self.before.get("started"), boot_id=now)
+        return known
 
-    def start(self):
-        env = dict(os.environ)
-        env["ORCH_PROGRESS"] = os.path.join(self.folder, "progress.jsonl")
-        env.update(self.launch.get("env", {}))
-        env.update(self.peers.environment())
-        self.command.start(env, self.marks)
-        return self.command.child
+    def revived(self):
+        """Whether a run whose supervisor died goes on with this one."""
+        if self.before.get("ended") or self.asked_by() or self.restarts.after("lost") is None:
+            self.revival.forget()
+            return False
+        kill(self.marks)
+        print(self.restarts.note(self.launch.get("host"), lost(self.before)), flush=True)
+        return True
 
-    def not_started(self, code, why):
-        print("orch: " + why["message"], file=sys.stderr, flush=True)
-        return End("failed", code, None, why)
-
-    def wait(self):
-        """Beat until the command ends; return its status as Popen has it."""
-        limit = self.begun + (self.launch.get("timeout") or FOREVER)
-        while True:
-            status = self.command.child.poll()
-            if status is not None:
-                return status
-            now = time.monotonic()
-            if self.kill_at is not None and now >= self.kill_at:
-                self.command.tell(signal.SIGKILL)
-                self.kill_at = now + 1.0
-            if self.kill_at is None and now >= limit:
-                self.timed_out = True
-                self.begin_end()
-            self.push(now)
-            self.rest(self.kill_at or min(limit, self.push_at or FOREVER))
-
-    def push(self, now):
-        """End the command because of another worker; one that failed leaves it a moment to end by itself."""
-        verdict = self.peers.verdict
-        if verdict is None or self.kill_at is not None:
-            return
-        stopped = verdict["how"] == "stopped"
-        self.push_at = self.push_at or now + (0 if stopped else self.peers.cluster.aside)
-        if now >= self.push_at:
-            self.pushed = True
-            self.begin_end(verdict["cause"].get("grace") if stopped else None)
-
-    def rest(self, until=FOREVER):
-        """Until then, or until something happens; with what is due meanwhile."""
-        self.bell.sleep(min(self.beat_at, until))
-        if self.asked is not None:
-            self.peers.stop(self.stopped_by())
-        if time.monotonic() >= self.beat_at:
-            self.beat_at = time.monotonic() + HEARTBEAT
-            self.memory.look()
-            self.sizes.note()
-            self.note(leave=2, heartbeat=time.time(), uptime=uptime())
-        elif any(self.state.fields.get(name) != value for name, value in self.peers.facts().items()):
-            self.note()
-
-    def note(self, leave=1, **fields):
-        """Write what is true now; the command may have deleted the folder, and the disk may be full."""
-        try:
-            self.state.write(leave=leave, **dict(self.peers.facts(), **fields))
-        except OSError:
-            pass  # the next may be written; the end has to be
-
-    def ended(self, code, number):
-        if self.asked is not None or self.asked_by():
-            return End("stopped", code, number, self.stopped_by())
-        if self.timed_out:
-            return End("failed", code, number, {"kind": "timeout", "seconds": self.launch["timeout"]})
-        if code == 0:
-            return End("failed" if self.pushed else "succeeded", 0, None, {"kind": "exit", "code": 0})
-        log = os.path.join(self.folder, "training.log")
-        return End("failed", code, number, cause(code, number, self.memory, log))
-
-    def stopped_by(self):
-        ending = os.path.exists(ENDING)
-        by = "the stop of its container" if ending else "signal {} to the supervisor".format(self.asked)
-        return {"by": by, **self.asked_by(), "kind": "stopped"}
+    def again(self, end):
+        """Whether the command is to be started again, when it is time for that."""
+        found = self.peers.again(end) if self.asked is None else None
+        if found is None:
+            return False
+        self.last, (host, why) = end, found
+        print(self.restarts.note(host or self.launch.get("host"), why), flush=True)
+        self.kill_at = self.push_at = None
+        self.pushed = self.timed_out = False
+        self.note(state="starting", restarts=self.restarts.past, finished=None, child=None)
+        while self.asked is None and not self.peers.called():
+            if self.peers.given_up:
+                return False
+            self.rest(self.peers.next_at or FOREVER)
+        return True
 
     def settled(self, end):
         """Return the end as it is to be recorded, when the other workers have said what they say to it."""
@@ -201,11 +100,15 @@ class Supervisor:
         while not self.peers.decided(end) and not self.waited_enough():
             self.rest(self.waits_until())
         end = self.peers.judged(end, self.pushed)
-        if end.state == "stopped" or self.timed_out or (self.peers.verdict and end.state == "failed"):
+        if (
+            end.state == "stopped"
+            or self.timed_out
+            or self.peers.verdict
+            or self.restarts.after(end.kind) is not None
+        ):
             self.sweep()
         while not self.peers.dismissed() and not self.waited_enough():
             self.rest(self.waits_until())
-        self.peers.leave(FOREVER if self.asked_at is None else ASKED)
         return end
 
     def waits_until(self):
@@ -228,15 +131,7 @@ class Supervisor:
             signal=end.number,
             cause=end.why,
         )
+        self.revival.forget()
         if self.timed_out:
             return TIMED_OUT
         return end.code if end.code is not None else 128 + (end.number or 0)
-
-    def sweep(self):
-        """End what is left of the run: what still saves has its grace; then whoever carries the run's id."""
-        if self.kill_at is None and members(self.marks):
-            self.begin_end()
-        while self.kill_at is not None and time.monotonic() < self.kill_at and members(self.marks):
-            self.bell.sleep(min(self.kill_at, time.monotonic() + 0.1))
-        self.command.tell(signal.SIGKILL)
-        kill(self.marks)

@@ -29,6 +29,7 @@ class Worker:
         (folder / "work").mkdir(parents=True)
         (folder / "lock").touch()
         self.process: subprocess.Popen[bytes] | None = None
+        self.more: dict[str, Any] = {}  # what else launch.json has
 
     def start(
         self,
@@ -46,6 +47,7 @@ class Worker:
             "grace": grace,
             "timeout": timeout,
             "env": {"ORCH_RUN_ID": RUN, **(env or {})},
+            **self.more,
         }
         (self.folder / "launch.json").write_text(json.dumps(launch))
         line = ["nohup", "setsid", "flock", "-n", str(self.folder / "lock"), sys.executable, str(program)]

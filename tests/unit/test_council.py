@@ -11,21 +11,22 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "templates"))
 from supervisor.cluster import Cluster
 from supervisor.council import Council
+from supervisor.restarts import Restarts
 
 FAILED = {"state": "failed", "cause": {"kind": "exit", "code": 1}}
 DONE = {"state": "succeeded", "cause": {}}
 
 
-def council(nodes: int = 3) -> Council:
+def council(nodes: int = 3, restarts: dict[str, Any] | None = None) -> Council:
     """Return a council that began at 0 s and waits 60 s."""
     hosts = [f"gpu{n:02}" for n in range(1, nodes + 1)]
     facts = {"rank": 0, "hosts": hosts, "addresses": hosts, "port": 1, "link": 2, "token": "00"}
-    return Council(Cluster(facts), 0.0)
+    return Council(Cluster(facts), 0.0, Restarts(restarts))
 
 
-def going(nodes: int = 3) -> Council:
+def going(nodes: int = 3, restarts: dict[str, Any] | None = None) -> Council:
     """Return one of which all workers came at 1 s."""
-    found = council(nodes)
+    found = council(nodes, restarts)
     for rank in range(nodes):
         if rank:
             found.comes(rank, 1.0)
@@ -144,7 +145,7 @@ def test_a_failure_before_the_start_is_the_end_of_all() -> None:
     found.stands(1, {"attempt": 0, "end": FAILED}, 2.0)
     word = found.consider(2.0)
     assert (word["how"], word["host"]) == ("failed", "gpu02")
-    assert word["for"] == ["gpu01", "gpu02"]  # the third never came
+    assert word["for"] == ["gpu02"]  # the others have nothing that runs
 
 
 def test_after_the_end_those_are_waited_for_that_still_run_something() -> None:
@@ -153,3 +154,42 @@ def test_after_the_end_those_are_waited_for_that_still_run_something() -> None:
     stands(found, 2, 6.0)
     assert found.consider(6.0)["for"] == ["gpu01", "gpu03"]
     assert found.consider(36.0)["for"] == ["gpu01"]  # the third has fallen silent
+
+
+def again_after(kind: str) -> Council:
+    """Return one that may begin again once after an end of that class, of which a worker has failed."""
+    found = going(2, {"max": 1, "on": [kind], "delay": 5.0})
+    stands(found, 1, 10.0, end={**FAILED, "class": "nccl"})
+    return found
+
+
+def test_all_begin_again_when_nothing_runs_any_more() -> None:
+    found = again_after("nccl")
+    assert found.consider(10.0)["again"] == 5.0
+    stands(found, 1, 11.0, end=FAILED, idle=True)
+    assert found.consider(30.0)["for"] == ["gpu01"]
+    stands(found, 0, 31.0, idle=True)
+    stands(found, 1, 31.0, end=FAILED, idle=True)
+    assert found.consider(31.0)["is"] == "verdict"
+    assert found.consider(35.9)["is"] == "verdict"
+    assert found.consider(36.0) == {"is": "waiting", "attempt": 1, "for": ["gpu01", "gpu02"]}
+
+
+def test_after_another_class_of_end_there_is_no_other_attempt() -> None:
+    assert again_after("lost").consider(10.0)["again"] is None
+
+
+def test_a_supervisor_that_was_started_again_has_lost_its_command() -> None:
+    found = going(2, {"max": 1})
+    found.comes(1, 3.0)
+    found.stands(1, {}, 3.0)
+    word = found.consider(3.0)
+    assert (word["how"], word["host"], word["again"]) == ("lost", "gpu02", 5.0)
+
+
+def test_a_stop_ends_the_wait_for_the_next_attempt() -> None:
+    found = again_after("nccl")
+    found.consider(10.0)
+    stands(found, 1, 11.0, end=FAILED, idle=True, stop={"kind": "stopped", "by": "ana"})
+    word = found.consider(11.0)
+    assert (word["how"], word["again"]) == ("stopped", None)

@@ -40,6 +40,10 @@ class Member:
 
     def start(self, *command: str) -> None:
         (self.folder / "launch.json").write_text(json.dumps(self.launch))
+        self.again(*command)
+
+    def again(self, *command: str) -> None:
+        """Start the supervisor, with what an earlier one left."""
         line = [*self.before, "flock", "-w", "10", str(self.folder / "lock"), sys.executable, str(SUPERVISE)]
         line += ["--person", "ana", "--run", self.run, "--", *command]
         with (self.folder / "training.log").open("ab") as log:
@@ -76,6 +80,14 @@ class Member:
     def kill_supervisor(self) -> None:
         os.kill(self.state["pid"], signal.SIGKILL)
 
+    def kill_all(self) -> None:
+        """As when the power of its host goes."""
+        child = self.state["child"]
+        self.kill_supervisor()
+        os.killpg(child, signal.SIGKILL)
+        assert self.process
+        self.process.wait()
+
     def stop(self, **asked: object) -> None:
         (self.folder / "stop.json").write_text(json.dumps(asked))
         os.kill(self.state["pid"], signal.SIGTERM)
@@ -84,7 +96,9 @@ class Member:
 class Workers:
     """A run on hosts gpu01, gpu02, ... at 127.0.0.1, 127.0.0.2, ..."""
 
-    def __init__(self, base: Path, nodes: int = 2, **more: Any) -> None:
+    def __init__(
+        self, base: Path, nodes: int = 2, restarts: dict[str, Any] | None = None, **more: Any
+    ) -> None:
         self.run = f"run-{secrets.token_hex(4)}"
         hosts = [f"gpu{n:02}" for n in range(1, nodes + 1)]
         self.cluster: dict[str, Any] = {
@@ -96,6 +110,7 @@ class Workers:
             **TIMES,
             **more,
         }
+        self.restarts = {"restarts": {"delay": 0.2, **restarts}} if restarts else {}
         self.members = [self.member(base / host, rank, host) for rank, host in enumerate(hosts)]
 
     def member(self, folder: Path, rank: int, host: str) -> Member:
@@ -107,6 +122,7 @@ class Workers:
             "timeout": 0,
             "env": {"ORCH_RUN_ID": self.run},
             "cluster": {"rank": rank, "port": free_port(), **self.cluster},
+            **self.restarts,
         }
         return Member(folder, self.run, launch)
 
