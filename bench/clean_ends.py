@@ -24,6 +24,8 @@ from tests.trainer.conftest import Trainer  # noqa: E402
 from tests.trainer.pair import Workers  # noqa: E402
 
 RUNS = 100
+BARE_EACH = 5
+"""Runs of the trainer to one of the bare script."""
 FLAGS = ["--epochs", "1", "--batch_size", "300", "--fresh"]
 
 BARE = """
@@ -46,7 +48,7 @@ print("complete", flush=True)
 
 
 def main() -> None:
-    """Run both kinds in turn, so that a drift of the machine meets both."""
+    """Run both kinds in turn, so that a drift of the machine meets both; tell on stderr how far it is."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     try:
         python = venvs.environment(venvs.OLD)
@@ -55,10 +57,12 @@ def main() -> None:
         return
     ends: dict[str, Counter[str]] = {"trainer": Counter(), "bare": Counter()}
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(runs):
-            for name, words in {"trainer": ["-m", "trainer", *FLAGS], "bare": ["-c", BARE]}.items():
-                ends[name][one(python, Path(folder), words)] += 1
-    report(runs, ends)
+        for number in range(runs):
+            ends["trainer"][one(python, Path(folder), ["-m", "trainer", *FLAGS])] += 1
+            if number % BARE_EACH == 0:
+                ends["bare"][one(python, Path(folder), ["-c", BARE])] += 1
+            print(number + 1, *(f"{name} {dict(found)}" for name, found in ends.items()), file=sys.stderr)
+    report(ends)
 
 
 def one(python: Path, folder: Path, words: list[str]) -> str:
@@ -74,12 +78,12 @@ def one(python: Path, folder: Path, words: list[str]) -> str:
     return " ".join(str(status) if words[0].startswith(done) else f"-{status}" for status, words in pairs)
 
 
-def report(runs: int, ends: dict[str, Counter[str]]) -> None:
+def report(ends: dict[str, Counter[str]]) -> None:
     """Print both counts, and write them down."""
     for name, found in ends.items():
         others = ", ".join(f"{number} x {how}" for how, number in found.items() if how != "0 0")
-        print(f"{name:8}  {found['0 0']:3} of {runs} pairs ended with 0 0{'; ' if others else ''}{others}")
-    told = {"runs": runs, **{name: dict(found) for name, found in ends.items()}}
+        print(f"{name:8}  {found['0 0']:3} of {found.total()} pairs ended with 0 0", others)
+    told = {name: dict(found) for name, found in ends.items()}
     Path(__file__).with_suffix(".json").write_text(json.dumps(told, indent=2) + "\n")
 
 
