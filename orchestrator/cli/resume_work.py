@@ -78,11 +78,18 @@ class Moved:
             raise
 
     def all(self, party: Party) -> Party:
-        """Copy the work of all workers that change hosts; return the party that takes it over."""
+        """Copy the work of all workers that change hosts; return the party that takes it over.
+
+        Where one of them fails the run is as it was.
+        """
         orders = []
-        for worker, host, order in zip(self.work.workers, party.hosts, party.orders, strict=True):
-            same = worker.host.name == host.name
-            orders.append(order if same else self.one(worker, host, order))
+        try:
+            for worker, host, order in zip(self.work.workers, party.hosts, party.orders, strict=True):
+                same = worker.host.name == host.name
+                orders.append(order if same else self.one(worker, host, order))
+        except BaseException:
+            self.give_back()
+            raise
         return replace(party, orders=tuple(orders))
 
     def give_back(self) -> None:

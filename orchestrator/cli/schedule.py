@@ -76,6 +76,7 @@ def add(app: App, name: str, cron: str, words: tuple[str, ...]) -> None:
 
 def _options(app: App, name: str, words: Sequence[str], command: Sequence[str]) -> tuple[str, ...]:
     """Let `train` parse its options now, and say the host and the run's name where they were not said."""
+    from orchestrator.cli.train import candidates
     from orchestrator.cli.train import command as train
 
     ctx = click.get_current_context()
@@ -88,7 +89,7 @@ def _options(app: App, name: str, words: Sequence[str], command: Sequence[str]) 
         raise UsageError(
             f"--env {bare[0]}: cron has not your environment", hint=f"Write --env {bare[0]}=VALUE"
         )
-    hosts = app.changed(said["hosts"], said["exclude"])
+    hosts, _ = candidates(app, said["hosts"], said["exclude"], said["nodes"])
     for secret in dict.fromkeys(s for host in hosts for s in host.settings.secret):
         app.say(f"warning: {secret} comes from your environment, which cron has not: use env_file")
     more = () if said["hosts"] else ("--hosts", ",".join(host.name for host in hosts))

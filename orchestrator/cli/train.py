@@ -75,9 +75,9 @@ def command(
     from orchestrator.run.order import git_of, make_order
 
     _check_command(app, argv)
-    candidates, count = _candidates(app, hosts, exclude, nodes)
-    bundle, argv = collected(app, candidates[0], argv, max_size)
-    bundle = without(app, bundle, candidates[0].settings.env_file, *asked.env_files)
+    those, count = candidates(app, hosts, exclude, nodes)
+    bundle, argv = collected(app, those[0], argv, max_size)
+    bundle = without(app, bundle, those[0].settings.env_file, *asked.env_files)
     code, git = Code.of(bundle), functools.cache(lambda top: git_of(top, bundle))
 
     def order(host: Host) -> Order:
@@ -87,9 +87,9 @@ def command(
         return launch_on_all(app, chosen, [order(host) for host in chosen], code, asked)
 
     if dry_run:
-        chosen = candidates[:count]
+        chosen = those[:count]
         return shown_all(app, chosen, [order(host) for host in chosen], code)
-    return _on_those_with_room(app, candidates, count, launched)
+    return _on_those_with_room(app, those, count, launched)
 
 
 def _on_those_with_room(
@@ -122,12 +122,12 @@ def _check_command(app: App, argv: tuple[str, ...]) -> None:
         raise UsageError(f"{first} is no program", hint=f"orch train -- python3 {' '.join(argv)}")
 
 
-def _candidates(
+def candidates(
     app: App, words: tuple[str, ...], exclude: tuple[str, ...], nodes: str | None
 ) -> tuple[tuple[Host, ...], int]:
     """Return the hosts that may be taken, and how many of them are.
 
-    Those named are all taken; of a group or a pattern it has to be said how many.
+    Those named are all taken; of a group or a pattern it has to be said how many. Raises UsageError.
     """
     hosts, by_name = app.changed(words, exclude), app.by_name(words, exclude)
     if nodes is None and (by_name or len(hosts) == 1):

@@ -11,7 +11,7 @@ from orchestrator.run.status import Status, judge, last_alive
 _BAD = ("failed", "lost", "stopped")
 
 WORST = (*_BAD, "running", "starting", "succeeded")
-"""States, the worst first."""
+"""States, the worst first: that of its worst worker is the run's."""
 
 
 def first_to_die(records: Sequence[Record]) -> Record | None:
@@ -43,11 +43,6 @@ def lost_hosts(records: Sequence[Record]) -> set[str]:
     return {
         str(c.get("host")) for c in causes if c.get("kind") == "peer" and c.get("how") in ("lost", "absent")
     }
-
-
-def worst(statuses: Sequence[Status]) -> str:
-    """Return the state of a run: the worst of its workers'; one that lives still counts before a good end."""
-    return min((status.state for status in statuses), key=WORST.index)
 
 
 def _ago(record: Record, status: Status) -> float:

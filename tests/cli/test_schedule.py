@@ -74,6 +74,7 @@ def test_an_inventory_named_on_the_line_stays_the_only_one(table, tmp_path, monk
         (("--cron", "61 2 * * *", "--hosts", "gpu01"), "minute '61' is not in 0-59", 2),
         (("--hosts", "gpu07"), "no host gpu07", 2),
         ((), "which hosts? There are 3", 2),
+        (("--hosts", "all"), "all is 3 hosts: say how many of them the run takes", 2),
         (("--hosts", "gpu01", "-d"), "--detach makes no sense in a schedule", 2),
         (("--hosts", "gpu01", "--dry-run"), "--dry-run makes no sense in a schedule", 2),
         (("--hosts", "gpu01", "-e", "TOKEN"), "--env TOKEN: cron has not your environment", 2),

@@ -94,6 +94,20 @@ def test_where_one_host_refuses_all_work_is_given_back(lab: Lab) -> None:
     assert [s.name for s in said.machines["gpu03"].ran][-2:] == ["withdraw", "unclaim"]
 
 
+def test_work_that_can_t_be_had_whole_gives_back_what_was_claimed(lab: Lab) -> None:
+    def prepare(machine: FakeMachine) -> None:
+        with_run(lab)(machine)
+        if machine.host.name == "gpu01":
+            machine.answer("claim", out="answer resumed\nwhy 20261130-0514-nightly-0001\n")
+
+    hosts = ("--hosts", "gpu01,gpu03")
+    said = call(lab.folder, "resume", RUN, "-d", "--same-code", *hosts, prepare=prepare)
+    assert said.status == 1
+    assert "goes on as 20261130-0514-nightly-0001 already" in said.err
+    assert [s.name for s in said.machines["gpu02"].ran][-2:] == ["claim", "unclaim"]
+    assert not lab.order_of("launch")
+
+
 def test_a_run_goes_on_as_many_hosts_as_it_had_with_all_its_records(lab: Lab) -> None:
     one = call(lab.folder, "resume", RUN, "--hosts", "gpu01", prepare=with_run(lab))
     assert (one.status, one.err) == (

@@ -129,8 +129,11 @@ def test_where_one_host_is_gone_the_other_is_stopped(two: Orch, gpu01: Host, gpu
 def test_a_host_that_is_gone_for_good_ends_the_run_and_who_watches_it(
     two: Orch, gpu01: Host, gpu02: Host
 ) -> None:
-    watching = two.start("train", "--wait", "--hosts", BOTH, "--", "python3", "peers.py", "hold")
-    until(lambda: "peers.py" in alive(gpu02), "the command")
+    run = train(two, "hold")
+    watching = two.start("tail", run)
+    assert watching.stdout
+    while not watching.stdout.readline().startswith("gpu02 | "):
+        assert watching.poll() is None
     with gpu02.unreachable():
         _, err = watching.communicate(timeout=150)
         assert watching.returncode not in (0, 130)

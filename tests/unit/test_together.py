@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from orchestrator.errors import HostError, UsageError
+from orchestrator.hosts.local import LocalMachine
 from orchestrator.inventory import Host
 from orchestrator.run.launch import Order, _private, launch
 from orchestrator.run.resume import taking
@@ -105,10 +108,39 @@ def test_a_starting_worker_is_waited_for(place: Place) -> None:
     found: list[str] = []
     waiting = threading.Thread(target=lambda: found.append(met(place.machine, launched, 0)["state"]))
     waiting.start()
+    until(lambda: _sleeps("0.1"), "a pause of the script")
     assert not found
     state.write_text('{"state": "running"}')
     waiting.join(60)
     assert found == ["running"]
+
+
+def _sleeps(seconds: str) -> bool:
+    lines = Path("/proc").glob("[0-9]*/cmdline")
+    return any(_read(line) == f"sleep\0{seconds}\0".encode() for line in lines)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_workers_that_share_a_home_go_on_together(place: Place) -> None:
+    """One continued_by stands for both."""
+    place.launch("sh", "-c", "echo 1 > checkpoint", watch=20)
+    (old,) = place.records()
+    shutil.copytree(place.worker(), place.worker().with_name("gpu02"))
+    machines = [place.machine, LocalMachine(replace(place.host, name="gpu02"))]
+    for machine in machines:
+        takes = taking(replace(old, host=machine.host.name))
+        launch(machine, replace(place.order("sleep", "60", run=RUN + "2"), takes=takes))
+    for name in ("gpu01", "gpu02"):
+        worker = place.folder / "runs" / (RUN + "2") / name
+        assert (worker / "work" / "checkpoint").read_text() == "1\n"
+    for machine in machines:
+        withdraw(machine, place.order("sleep", "60", run=RUN + "2"))
 
 
 def _orders(**other: object) -> tuple[Order, ...]:
