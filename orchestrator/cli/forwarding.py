@@ -22,6 +22,10 @@ LOOK = 30.0
 """Seconds between two looks whether the service lives: it may be stopped elsewhere."""
 
 
+SOON = 2.0
+"""Seconds before which it is not looked again, also where nobody answered there."""
+
+
 def forward(app: App, worker: Worker, port: int | None, preferred: int, url: Callable[[int], str]) -> int:
     """Print the URL of a service and lead there until Ctrl-C or its end. Returns the exit code.
 
@@ -97,7 +101,8 @@ class Look:
         from orchestrator.cli.runs import read_records
         from orchestrator.run.status import judge
 
-        if time.monotonic() < self._next and not self._leading.refused.is_set():
+        hurry = self._leading.refused.is_set() and time.monotonic() >= self._next - LOOK + SOON
+        if time.monotonic() < self._next and not hurry:
             return False
         self._leading.refused.clear()
         self._next = time.monotonic() + LOOK

@@ -90,6 +90,10 @@ def listener(port: int | None, preferred: int) -> socket.socket:
     raise Busy("no port of this machine is free")
 
 
+class _Over(Exception):
+    """Nobody needs the way any more."""
+
+
 class Forward:
     """Hands each connection to `sock` on to 127.0.0.1:`port` of a way, which `reconnect` makes anew.
 
@@ -113,8 +117,8 @@ class Forward:
     def serve(self, meanwhile: Callable[[], bool]) -> None:
         """Serve until `meanwhile`, which is called several times a second, says that it is over."""
         while not meanwhile():
-            if not self._stands(self._way):
-                self._again()
+            if not self._stands(self._way) and not self._again(meanwhile):
+                return
             if ready({self._sock.fileno()}, seconds=_TICK):
                 connection, _ = self._sock.accept()
                 threading.Thread(target=self._carry, args=(connection,), daemon=True).start()
@@ -127,11 +131,30 @@ class Forward:
     def _stands(self, way: Way) -> bool:
         return way is not self._cut and way.alive
 
-    def _again(self) -> None:
+    def _again(self, meanwhile: Callable[[], bool]) -> bool:
+        """Make the way anew, however long it takes; return False where it is over before that."""
         self._told(f"{self._host}: connection lost, connecting again")
         self._way.close()
-        self._way = _made(self._host, self._reconnect, self._told)
+        made: list[Way] = []
+
+        def once() -> Machine:
+            made.append(self._reconnect())
+            return made[0].machine
+
+        def sleep(seconds: float) -> None:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                if meanwhile():
+                    raise _Over
+                time.sleep(_TICK)
+
+        try:
+            connected_again(self._host, once, float("inf"), sleep, self._told)
+        except _Over:
+            return False
+        self._way = made[0]
         self._told(f"{self._host}: connected again")
+        return True
 
     def _carry(self, here: socket.socket) -> None:
         """Open the other half of a connection, and move bytes both ways until one side ends."""
@@ -159,17 +182,6 @@ class Forward:
                     return None
             time.sleep(_TICK)
         return None
-
-
-def _made(host: str, reconnect: Callable[[], Way], told: Callable[[str], None]) -> Way:
-    made: list[Way] = []
-
-    def once() -> Machine:
-        made.append(reconnect())
-        return made[-1].machine
-
-    connected_again(host, once, float("inf"), time.sleep, told)
-    return made[-1]
 
 
 def _move(source: Tunnel | socket.socket, target: Tunnel | socket.socket) -> None:

@@ -4,7 +4,6 @@ import http.client
 import socket
 import time
 
-LISTENING = "0A"
 REMEMBERED = 120.0  # seconds: the kernel shows a closed connection for one minute
 _HERE = ("0100007F", "7F000001")  # 127.0.0.1, on machines of either order of bytes
 
@@ -38,7 +37,7 @@ class Connections:
         found = []
         for row in rows:
             (here, port), (there, other) = (address.split(":") for address in row[1:3])
-            if here in _HERE and there in _HERE and row[3] != LISTENING:
+            if here in _HERE and there in _HERE:  # one that listens has nobody on the other side
                 ends = {int(port, 16), int(other, 16)}
                 if self.port in ends:
                     found.extend(ends - {self.port})

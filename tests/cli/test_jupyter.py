@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.cli import forwarding
 from orchestrator.cli.app import App
-from orchestrator.hosts import forward
+from orchestrator.hosts import forward, masking
 from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.run.spec import RunSpec
@@ -98,6 +98,7 @@ def test_the_token_is_printed_on_a_terminal_alone(project: Path, monkeypatch: py
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\n", kept.out)
     assert re.search(r"token   gpu01:/home/ana/.orch/ana/mnist/runs/\S+-jupyter-\S+/gpu01/token\n", kept.err)
     assert TOKEN not in kept.err
+    assert masking.masked(TOKEN) == "***"  # also in what an error may quote
     launch = next(s.text for s in said.machines["gpu01"].ran if s.name == "launch")
     assert "-- python3 serve.py jupyter --folder /w " in launch
     assert '"gpus": "none"' in launch

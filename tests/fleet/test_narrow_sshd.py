@@ -50,6 +50,9 @@ def test_the_whole_path_without_forwarding_and_with_one_session(
     orch("train", "--wait", "--hosts", "gpu01", "--name", "once", "--", "echo", "trained")
     assert orch("tail", "once").stdout.endswith("trained\n")
     assert "once" in orch("ps", "-a", "gpu01").stdout
+    assert "forbids forwarding (AllowTcpForwarding), so a TensorBoard there can't be reached" in (
+        orch("tensorboard", "once", code=1).stderr
+    )
     orch("train", "-d", "--hosts", "gpu01", "--name", "long", "--", "sleep", "600")
     assert "stopped" in orch("stop", "long").stdout
     assert orch("doctor", "gpu01", code=None).stdout

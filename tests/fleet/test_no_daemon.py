@@ -11,6 +11,7 @@ import pytest
 from .lab import Fleet, Host, LabError, apptainer
 from .lab.shell import wait_until
 from .orch import Orch
+from .serving import way
 
 PLACE = "/home/ana/.orch/ana/mnist"
 
@@ -67,6 +68,9 @@ def test_apptainer_trains_by_every_verb(orch: Orch, gpu01: Host, image: str, tmp
     assert "stopped" in orch("stop", "two", "--now").stdout
     wait_until("nothing is left of it", lambda: gpu01.run("pgrep -x sleep -u ana", check=False).returncode)
     assert "trained" in orch("tail", "one").stdout
+    with way(orch, "tensorboard", "one") as one:  # by the host's own connection: no sshd is in there
+        assert (one.get()[0], one.leave()) == (200, 130)
+    orch("stop", one.run)
     orch("fetch", "one", "--to", tmp_path / "back")
     assert list((tmp_path / "back").rglob("checkpoint"))
     assert "engine apptainer has no sshd" in orch("ssh-config", "gpu01").stdout

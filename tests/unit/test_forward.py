@@ -14,6 +14,7 @@ from orchestrator.hosts import forward
 from orchestrator.hosts.base import Tunnel
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.hosts.forward import Forward, Way, check_forwarding, listener, way_to
+from tests.until import until
 
 
 class There(FakeMachine):
@@ -47,7 +48,7 @@ class Leading:
         sock = listener(None, 0)
         self.address = sock.getsockname()
         self.forward = Forward(sock, port, Way(machines[0]), self._next, self.told.append)
-        self.thread = threading.Thread(target=lambda: self.forward.serve(lambda: self.over))
+        self.thread = threading.Thread(target=lambda: self.forward.serve(lambda: self.over), daemon=True)
         self.thread.start()
 
     def _next(self) -> Way:
@@ -69,7 +70,7 @@ def leading() -> Iterator[list[Leading]]:
     yield made
     for one in made:
         one.over = True
-        one.thread.join()
+        one.thread.join(timeout=30)
         one.forward.close()
 
 
@@ -88,6 +89,16 @@ def test_a_line_that_drops_is_made_anew(leading: list[Leading], how: str) -> Non
     assert leading[0].ask() == b"hello you"  # on the same port; it waited for the line
     assert leading[0].told == ["gpu01: connection lost, connecting again", "gpu01: connected again"]
     assert first.closed
+
+
+def test_it_is_over_also_while_the_line_is_away(leading: list[Leading]) -> None:
+    first = There()
+    leading.append(Leading(first))
+    first.alive = False
+    until(lambda: first.closed)
+    leading[0].over = True
+    leading[0].thread.join(timeout=30)
+    assert not leading[0].thread.is_alive()
 
 
 def test_that_nobody_answers_there_is_noted(leading: list[Leading]) -> None:
