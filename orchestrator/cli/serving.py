@@ -10,7 +10,7 @@ import click
 from orchestrator.cli.app import App
 from orchestrator.cli.runs import Worker, read_records
 from orchestrator.cli.waiting import WAITING
-from orchestrator.errors import Busy, HostError, UsageError
+from orchestrator.errors import Busy, HostError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.run.record import Record
@@ -48,7 +48,11 @@ def served(app: App, service: Service) -> Worker:
         run = record.spec.run
     else:
         run = _started(app, service)
-    return Worker(service.host, _answering(app, service, run))
+    try:
+        return Worker(service.host, _answering(app, service, run))
+    except KeyboardInterrupt:
+        hint = f"Its URL: orch {service.kind}, as before; to end it: orch stop {run}"
+        raise Interrupted(f"run {run} goes on", where=service.host.name, hint=hint) from None
 
 
 def _tell_idle(app: App, service: Service, record: Record) -> None:

@@ -191,6 +191,16 @@ def test_ctrl_c_ends_the_way_and_not_the_service(project: Path, monkeypatch: pyt
     assert "stop" not in scripts(said)
 
 
+def test_ctrl_c_while_it_starts_says_that_it_goes_on(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch, trained(RUN), new=board(answers=False))
+    monkeypatch.setattr(time, "sleep", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    said = lab(project, RUN)
+    assert said.status == 130
+    assert said.err.endswith(
+        f"run {lab.run} goes on. Its URL: orch tensorboard, as before; to end it: orch stop {lab.run}\n"
+    )
+
+
 def test_ps_tells_when_it_was_used_and_tail_and_rerun_take_no_service_for_a_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tests.until import until
 from .lab import Fleet, Host
 from .orch import Orch, make_project
 from .serving import way
+from .test_gpu_status import show
 
 PROJECT = "seen"
 SCALARS = (
@@ -110,6 +111,10 @@ def test_the_real_jupyter(there: Orch, gpu01: Host) -> None:
         told = gpu01.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '", check=False).stdout
         assert "jupyterlab" in told
         assert token not in told
+        # a notebook that has got hold of a GPU is told as any run
+        pid = gpu01.run("pgrep -f [j]upyterlab").stdout.split()[-1]
+        show(gpu01, apps=f"GPU-a0, {pid}, python3, 31000\n")
+        assert "ana: jupyter" in there("gpu-status", "gpu01").stdout
         assert one.leave() == 130
     with way(there, "jupyter", "gpu01") as again:
         assert again.run == run
