@@ -152,7 +152,9 @@ class Attempt:
     def rest(self, until=FOREVER):
         """Until then, or until something happens; with what is due meanwhile."""
         self.bell.sleep(min(self.beat_at, until))
-        if self.asked is not None:
+        if self.parting():
+            self.peers.report(self.parted(None, None))  # at once: commands of others may fail because of this
+        elif self.asked is not None:
             self.peers.stop(self.stopped_by())
         if time.monotonic() >= self.beat_at:
             self.beat_at = time.monotonic() + HEARTBEAT
@@ -170,6 +172,8 @@ class Attempt:
             pass  # the next may be written; the end has to be
 
     def ended(self, code, number):
+        if self.parting():
+            return self.parted(code, number)
         if self.asked is not None or self.asked_by():
             return End("stopped", code, number, self.stopped_by(), None)
         if self.timed_out:
@@ -181,6 +185,14 @@ class Attempt:
         said = last_words(os.path.join(self.folder, "training.log"), self.log_from)
         why = cause(code, number, self.memory, said)
         return End("failed", code, number, why, kind_of(why, said))
+
+    def parting(self):
+        """Whether the container ends, and the run goes on when that comes back: its host may be rebooting."""
+        ending = self.asked is not None and os.path.exists(ENDING)
+        return ending and not self.asked_by() and self.restarts.after("lost") is not None
+
+    def parted(self, code, number):
+        return End("failed", code, number, {"kind": "lost", "how": "its container was stopped"}, "lost")
 
     def stopped_by(self):
         ending = os.path.exists(ENDING)

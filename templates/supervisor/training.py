@@ -1,6 +1,7 @@
 """A run on this host: its command under supervision, again where that is asked for, and its end recorded."""
 
 import os
+import signal
 import time
 
 from supervisor import last_look
@@ -49,6 +50,8 @@ class Supervisor(Attempt):
         while self.again(end):
             end = self.settled(self.attempt())
         self.peers.leave(FOREVER if self.asked_at is None else ASKED)
+        if self.parting():  # no last word: the container's entrypoint starts this again
+            return 128 + signal.SIGTERM
         return self.last_word(self.peers.judged(end, self.pushed))  # a stop may have come meanwhile
 
     def identity(self):
@@ -100,12 +103,8 @@ class Supervisor(Attempt):
         while not self.peers.decided(end) and not self.waited_enough():
             self.rest(self.waits_until())
         end = self.peers.judged(end, self.pushed)
-        if (
-            end.state == "stopped"
-            or self.timed_out
-            or self.peers.verdict
-            or self.restarts.after(end.kind) is not None
-        ):
+        over = self.peers.verdict or self.restarts.after(end.kind) is not None
+        if over or self.timed_out or end.state == "stopped":
             self.sweep()
         while not self.peers.dismissed() and not self.waited_enough():
             self.rest(self.waits_until())
