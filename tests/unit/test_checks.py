@@ -152,6 +152,14 @@ def test_a_host_that_can_not_be_asked(meet: Callable[..., Meeting]) -> None:
     assert [str(c) for c in matrix.complaints] == ["gpu02: the ports could not be tried: no container"]
 
 
+def test_an_environment_that_talks(meet: Callable[..., Meeting]) -> None:
+    """As `activate` may, on stderr: before a command and behind it."""
+    talking = "echo '{Loading cuda/11.2}' >&2; trap 'echo bye >&2' EXIT; cd \"$1\" && shift && \"$@\"\n"
+    meeting = meet({"enter": talking}, {})
+    looks = meeting.looks()
+    assert reach(meeting.machines, looks, settled(meeting.cluster, looks)).complaints == []
+
+
 def test_what_the_person_has_set_is_left_to_them(meet: Callable[..., Meeting]) -> None:
     found = meet({"cluster_address": "10.0.0.1"}, {"cluster_address": "10.0.0.2"}).look(0)
     network = replace(found.network, own=(("eth0", "10.0.0.1"),))

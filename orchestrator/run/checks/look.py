@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.container.engine import Environment
 from orchestrator.container.identity import check_owner
@@ -86,7 +86,7 @@ def look(machine: Machine, order: Order, member: Member, cluster: Cluster) -> Lo
     environment = _environment(host, answer, result.complaint)
     if order.identity:
         check_owner(order.identity, vars(environment), where=host.name)
-    inside = json_object(answer.get("inside"))
+    inside = spoken(answer.get("inside", ""))
     if not inside:
         said = answer.get("inside", "").strip().splitlines() or [result.complaint]
         raise HostError(f"the environment does not answer: {said[-1]}", where=host.name, hint=_PYTHON)
@@ -120,6 +120,12 @@ def network_env(seen: Look, settings: Settings) -> dict[str, str]:
         return {}
     chosen = seen.network.interfaces(seen.member)
     return {name: seen.network.for_nccl(chosen)} if chosen else {}
+
+
+def spoken(text: str) -> dict[str, Any]:
+    """Return the last line that is a JSON object: `activate` and Python may talk on stderr around it."""
+    found = (json_object(line) for line in reversed(text.splitlines()) if line.startswith("{"))
+    return next((one for one in found if one), {})
 
 
 _PYTHON = "It needs python3 (3.6 or newer)."

@@ -9,14 +9,13 @@ from typing import Any
 
 from orchestrator.container.start import answers
 from orchestrator.errors import Busy, HostError, OrchError
-from orchestrator.facts.lines import json_object
 from orchestrator.hosts.base import Machine
 from orchestrator.hosts.command import Script, on_host
 from orchestrator.hosts.fleet import each
 from orchestrator.hosts.kept import Kept
 from orchestrator.inventory import Host
 from orchestrator.render import render, source
-from orchestrator.run.checks.look import Look
+from orchestrator.run.checks.look import Look, spoken
 from orchestrator.run.checks.telling import Pair, complaint
 from orchestrator.run.cluster import Cluster
 
@@ -113,7 +112,7 @@ def script(seen: Look, wanted: Mapping[str, Any]) -> Script:
 def _asked(machine: Machine, seen: Look, wanted: Mapping[str, Any], window: float) -> dict[str, Any]:
     result = machine.run(script(seen, wanted), deadline=window + _MARGIN)
     text = answers(result.text).get("inside", "")
-    found = json_object(text)
+    found = spoken(text)
     if not found:
         said = text.strip().splitlines() or [result.complaint]
         raise HostError(f"the ports could not be tried: {said[-1]}", where=seen.host)
