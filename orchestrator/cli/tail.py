@@ -228,7 +228,7 @@ def _end(status: Status) -> str:
 
 
 def _end_line(found: FoundRun, worker: Worker, status: Status) -> str:
-    several = len(found.workers) > 1
+    several = len(found.spec.hosts) > 1
     where = f" on {worker.host.name}" if several and status.state != "succeeded" else ""
     whose = "" if status.exit_status in (0, None) else f"   (exit status {status.exit_status} is the run's)"
     state, rest = status.state, _end(status).removeprefix(status.state)

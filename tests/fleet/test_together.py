@@ -108,6 +108,16 @@ def test_the_run_ends_as_the_worker_that_failed_first(two: Orch, gpu01: Host, gp
     assert not alive(gpu01) + alive(gpu02)
 
 
+def test_all_workers_start_again_after_a_failure_that_is_named(two: Orch) -> None:
+    words = ("--wait", "--max-restarts", "1", "--retry-on", "exit", "--hosts", BOTH)
+    done = two("train", *words, "--", "python3", "peers.py", "once", "1")
+    for host, other in (("gpu01", 1), ("gpu02", 0)):
+        mine = [line for line in done.stdout.splitlines() if line.startswith(f"{host} | ")]
+        assert sum(line.endswith(f"heard: hello from {other}") for line in mine) == 2
+        assert any("orch: restart 1 of 1" in line for line in mine)
+    assert re.search(r"^run +\S+ succeeded after", done.stderr, re.MULTILINE)
+
+
 def test_stop_ends_all_of_it(two: Orch, gpu01: Host, gpu02: Host) -> None:
     run = train(two, "hold")
     assert {row["state"] for row in workers(two, run).values()} == {"running"}

@@ -181,7 +181,7 @@ def test_a_prune_that_breaks_off_leaves_whole_runs_and_no_dangling_link(machine:
         (runs / run / "gpu01").mkdir(parents=True)
         (runs / run / "spec.json").write_text(json.dumps({"bundle": "b"}))
     (runs / "latest").symlink_to("1")
-    for name, age in ((".staged-old", 2), (".staged-new", 0)):
+    for name, age in ((".staged-old", 2), (".staged-new", 0), (".withdrawn-old", 2)):
         (runs / name).mkdir()
         os.utime(runs / name, (time.time() - age * 86400,) * 2)
     text = render(
