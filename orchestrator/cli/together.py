@@ -192,8 +192,9 @@ def _refused(app: App, party: Party, outcomes: Sequence[Outcome[Launched]]) -> t
 def _may_have_begun(error: OrchError | None) -> bool:
     """Whether something may have begun on a host that gave this error: it was lost, or failed halfway."""
     from orchestrator.errors import HostError, NotPermitted, Unreachable
+    from orchestrator.run.refusals import Unplaced
 
-    return isinstance(error, HostError) and not isinstance(error, Unreachable | NotPermitted)
+    return isinstance(error, HostError) and not isinstance(error, Unreachable | NotPermitted | Unplaced)
 
 
 def _take_back(

@@ -16,6 +16,10 @@ class NeedsBundle(OrchError):
     """The host does not hold the code yet: upload it and launch again."""
 
 
+class Unplaced(HostError):
+    """The host could not place the run: nothing of it was started, or is there."""
+
+
 class Taken(Busy):
     """Another run has this one's id; nothing was done."""
 
@@ -37,7 +41,7 @@ def refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
             hint="See who holds what: orch gpu-status; or take part in one with --share.",
         )
     if how == "no-gpu":
-        return HostError(f"no usable GPU: {first}", where=where, hint=f"See: orch doctor {where}")
+        return Unplaced(f"no usable GPU: {first}", where=where, hint=f"See: orch doctor {where}")
     if how == "named":
         hint = f"See it: orch tail {first}; end it: orch stop {first}; or start another beside it: --again."
         return Busy(f"run {first} lives already under the name {order.spec.name}", where=where, hint=hint)
@@ -48,13 +52,13 @@ def refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
         hint = f"See whether it lives: orch ps {where}; end it: orch stop {order.spec.run}"
         return HostError(message, where=where, hint=hint)
     if how == "withdrawn":
-        return HostError("its launch was taken back before it began", where=where)
+        return Unplaced("its launch was taken back before it began", where=where)
     if how == "exists":
         return Taken(f"run {order.spec.run} exists already", where=where, hint="Try again.")
     room = (
         f"Make room there; old runs go by: orch ps --prune 30d {where}" if "No space left" in first else None
     )
-    return HostError(f"the run could not be placed: {first}", where=where, hint=room)
+    return Unplaced(f"the run could not be placed: {first}", where=where, hint=room)
 
 
 def not_resumable(how: str, by: str, run: str, where: str) -> OrchError:
@@ -67,7 +71,7 @@ def not_resumable(how: str, by: str, run: str, where: str) -> OrchError:
         )
     went = f"went on with run {by}" if by else "is gone"
     hint = f"Resume that one: orch resume {by}" if by else f"Start it from the beginning: orch rerun {run}"
-    return HostError(f"the work of run {run} {went}", where=where, hint=hint)
+    return Unplaced(f"the work of run {run} {went}", where=where, hint=hint)
 
 
 def _wish(gpus: str) -> str:

@@ -68,6 +68,14 @@ def test_where_one_host_refuses_the_others_are_taken_back(lab: Lab) -> None:
     assert not (lab.folder / "cache/orch/runs.jsonl").exists()
 
 
+def test_a_host_that_could_not_place_it_has_nothing_to_take_back(lab: Lab) -> None:
+    lab.says["gpu02", "launch"] = "answer failed\nwhy mkdir: Permission denied\n"
+    said = lab.train()
+    assert said.status == 1
+    assert "the run could not be placed: mkdir: Permission denied (taken back on gpu01)" in said.err
+    assert lab.order_of("withdraw") == ["gpu01"]
+
+
 def test_a_host_that_dies_between_the_look_and_the_launch(lab: Lab) -> None:
     lab.says["gpu02", "launch"] = LostConnection("the connection was closed", where="gpu02")
     lab.says["gpu02", "withdraw"] = Unreachable("no route to host", where="gpu02")
