@@ -79,7 +79,8 @@ def shown(app: App, host: Host, order: Order, code: Code) -> int:
     from orchestrator.run.launch import launch_line, script
 
     app.say(code.line(None))
-    app.say(f"run     {order.spec.run} on {host.name}, in work/{order.spec.sub}".rstrip("/"))
+    where = ", ".join(order.spec.hosts)
+    app.say(f"run     {order.spec.run} on {where}, in work/{order.spec.sub}".rstrip("/"))
     click.echo(launch_line(order.spec))
     if app.verbose:
         click.echo(masked(script(order, host.name).text))

@@ -195,6 +195,7 @@ def test_a_cluster_of_one_s_own_is_refused(lab: Lab) -> None:
 def test_a_dry_run_shows_the_cluster(lab: Lab) -> None:
     said = lab.train("--dry-run")
     assert (said.status, lab.did) == (0, [])
+    assert " on gpu01, gpu02, in work\n" in said.err
     assert "worker 1   gpu02   10.0.0.2   any free port" in said.out
     (config,) = [line for line in said.out.splitlines() if '"index": 1' in line]
     assert json.loads(config.strip().removeprefix("TF_CONFIG="))["cluster"]["worker"] == [
