@@ -36,7 +36,14 @@ def person(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Orch:
     return orch.having(ORCH_IMAGE=small.IMAGE, ORCH_ROOT=ROOT)
 
 
-@pytest.fixture(scope="module", params=[BRIDGE, NETWORK], ids=["bridge", "host"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """By the hosts' network only what is another thing there: a deploy of it takes a while."""
+    if "deployed" in metafunc.fixturenames:
+        networks = {"bridge": BRIDGE, "host": NETWORK} if metafunc.function in BY_BOTH else {"bridge": BRIDGE}
+        metafunc.parametrize("deployed", networks.values(), ids=list(networks), indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def deployed(person: Orch, request: pytest.FixtureRequest) -> Iterator[Orch]:
     orch = person.having(**request.param)
     orch("deploy", "--yes", "--hosts", BOTH, timeout=600)
@@ -204,3 +211,10 @@ def test_each_worker_goes_on_with_what_it_had(two: Orch, gpu01: Host, gpu02: Hos
     words = "cat {}/ana/*/runs/*/{}/work/result"
     assert gpu02.run(words.format(ROOT, "gpu02")).stdout.splitlines()[-1] == "0 hello from 1"
     assert two("rerun", run, "--wait").stdout.splitlines()[0].endswith(" on gpu01, gpu02")
+
+
+BY_BOTH = (
+    test_two_workers_meet_and_end,
+    test_all_workers_start_again_after_a_failure_that_is_named,
+    test_a_port_that_is_taken_is_passed_over,
+)
