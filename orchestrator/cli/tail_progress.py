@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -35,15 +35,18 @@ Lines = dict[str, str]
 def watch(app: App, found: FoundRun, *, live: bool) -> None:
     """Show a line for each worker until all have ended; without `live` as they are now. Raises NotPermitted.
 
-    A host that is silent is asked again for as long as it takes.
+    A host that is silent is asked again for as long as it takes, or until the others have ended without it.
     """
     with WAITING.hidden(), _shown() as show:
         left = [worker.host for worker in found.workers]
         lines: Lines = {}
+        ended: list[Record] = []
         while left:
             outcomes = app.each(left, lambda machine: _record(machine, found.id))
             lines.update((o.host.name, _line(o)) for o in outcomes)
-            left = [o.host for o in outcomes if not _over(o)] if live else []
+            ended += [o.value for o in outcomes if o.value and _over(o)]
+            going = [o for o in outcomes if not _over(o)]
+            left = [o.host for o in going] if live and not _without(going, ended) else []
             show(lines, not left)
             if left:
                 time.sleep(LOOK)
@@ -61,6 +64,13 @@ def _over(outcome: Outcome[Record | None]) -> bool:
     if isinstance(outcome.error, NotPermitted):
         raise outcome.error
     return not outcome.error and (outcome.value is None or not judge(outcome.value).live)
+
+
+def _without(going: Sequence[Outcome[Record | None]], ended: Sequence[Record]) -> bool:
+    """Whether all that is left is hosts that are silent, and that the other workers have lost."""
+    from orchestrator.run.first import lost_hosts
+
+    return all(o.error for o in going) and {o.host.name for o in going} <= lost_hosts(ended)
 
 
 def _line(outcome: Outcome[Record | None]) -> str:

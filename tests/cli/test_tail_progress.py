@@ -113,6 +113,26 @@ def test_a_silent_host_is_asked_again(project: Path, monkeypatch: pytest.MonkeyP
     assert (said.status, len(made)) == (0, 3)
 
 
+def test_a_run_that_ended_without_a_host_is_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = LostConnection("the connection went", where="gpu02")
+    lost = {"kind": "peer", "host": "gpu02", "how": "lost"}
+    course = Course(
+        monkeypatch,
+        gpu01=[
+            worker("gpu01", epoch=1),
+            worker("gpu01", epoch=1),
+            worker("gpu01", ended=True, state="failed", exit_code=1, cause=lost),
+        ],
+        gpu02=[worker("gpu02", epoch=1), gone],
+    )
+    said = call(project, "tail", "--progress", prepare=course.prepare, again=True)
+    assert said.out.splitlines()[-2:] == [
+        "gpu01   failed; peer gpu02 lost (no word for 30 s)",
+        "gpu02   no answer: the connection went; trying on",
+    ]
+    assert said.status == 1
+
+
 def test_a_host_that_lets_us_in_no_more_ends_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     course = Course(
         monkeypatch, gpu01=[worker("gpu01", epoch=1), NotPermitted("the login is refused", where="gpu01")]
