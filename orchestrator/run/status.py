@@ -80,6 +80,8 @@ def _ended(record: Record, started: float | None) -> Status:
         status = TIMED_OUT
     elif code is None and not number:  # no command was ever started
         status = 1
+    elif state["state"] == "failed":  # ended for another worker, a command may say 0 all the same
+        status = status or 1
     cause = describe(state.get("cause", {}))
     if record.lock == "held":
         cause = f"{cause}; {_left(record)}".lstrip("; ")

@@ -194,6 +194,11 @@ def test_causes_in_words(cause: dict[str, Any], words: str) -> None:
     assert describe(cause) == words
 
 
+def test_a_worker_that_another_ended_has_failed_although_its_command_said_0() -> None:
+    lost = {"kind": "peer", "host": "gpu02", "how": "lost", "cause": {}}
+    assert judge(ended("failed", lost, 0)).exit_status == 1
+
+
 def test_one_that_no_command_was_started_for_has_an_exit_status() -> None:
     absent = {"kind": "peer", "host": "gpu02", "how": "absent", "cause": {}}
     assert judge(ended("failed", absent)).exit_status == 1
