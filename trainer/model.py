@@ -32,6 +32,10 @@ def build(options: argparse.Namespace, data: Dataset) -> keras.Model:
 def compile(network: keras.Model, options: argparse.Namespace, rate: Rate) -> None:
     """Optimizer, loss and metrics; inside the strategy's scope. A network that has them keeps them."""
     if compiled(network):
+        print(
+            f"--model {options.model} is compiled: its own optimizer, learning rate and metrics are used",
+            flush=True,
+        )
         return
     network.compile(
         optimizer=keras.optimizers.Adam(rate.value()),

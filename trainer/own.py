@@ -63,7 +63,7 @@ def told(error: Exception) -> str:
         if "site-packages" not in frame.filename and "importlib" not in frame.filename
     ]
     first = str(error).strip().splitlines()[:1] or [""]
-    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
     if isinstance(error, SyntaxError):
-        place = f" ({error.filename}:{error.lineno})"
+        return f"{error.msg} ({error.filename}:{error.lineno})"
+    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
     return f"{type(error).__name__}: {first[0]}{place}"
