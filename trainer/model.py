@@ -25,6 +25,8 @@ def build(options: argparse.Namespace, data: Dataset) -> keras.Model:
     if name == "cnn":
         if data.text:
             raise BadInput("--model cnn: learns images, and --data is text; give it --model transformer")
+        if options.xla and options.deterministic:
+            raise BadInput("--xla: the cnn's pooling isn't --deterministic under XLA; leave one of them out")
         return cnn.build(data.shape, data.classes, data.scale)
     return own.build(name, data.shape, data.classes)
 
