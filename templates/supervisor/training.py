@@ -121,16 +121,11 @@ class Supervisor(Attempt):
         took = time.monotonic() - self.begun
         hurry = self.asked is not None or self.timed_out
         last_look.record(self.folder, self.memory, gpus, SHORT_LOOK if hurry else LOOK)
-        self.state.write(
-            leave=0,
-            state=end.state,
-            ended=time.time(),
-            seconds=took,
-            exit_code=end.code,
-            signal=end.number,
-            cause=end.why,
-        )
-        self.revival.forget()
+        how = {"state": end.state, "exit_code": end.code, "signal": end.number, "cause": end.why}
+        try:
+            self.state.write(leave=0, ended=time.time(), seconds=took, **how)
+        finally:  # the run's folder may have been deleted
+            self.revival.forget()
         if self.timed_out:
             return TIMED_OUT
         return end.code if end.code is not None else 128 + (end.number or 0)

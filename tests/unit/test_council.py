@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator.run.cluster import endpoint, tf_config
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "templates"))
 from supervisor.cluster import Cluster
 from supervisor.council import Council
@@ -193,3 +195,21 @@ def test_a_stop_ends_the_wait_for_the_next_attempt() -> None:
     stands(found, 1, 11.0, end=FAILED, idle=True, stop={"kind": "stopped", "by": "ana"})
     word = found.consider(11.0)
     assert (word["how"], word["again"]) == ("stopped", None)
+
+
+@pytest.mark.parametrize("addresses", [["10.0.0.1", "10.0.0.2"], ["fd00::1", "10.0.0.2"]])
+def test_what_a_command_is_told_is_what_a_launch_shows(addresses: list[str]) -> None:
+    facts = {
+        "rank": 1,
+        "hosts": ["gpu01", "gpu02"],
+        "addresses": addresses,
+        "port": 1,
+        "link": 2,
+        "token": "",
+    }
+    cluster = Cluster(facts)
+    workers = cluster.workers([20001, 20002])
+    assert workers == [
+        endpoint(address, port) for address, port in zip(addresses, (20001, 20002), strict=True)
+    ]
+    assert cluster.environment(workers, 0)["TF_CONFIG"] == tf_config(workers, 1)
