@@ -28,7 +28,7 @@ def refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
     """Return the error for an answer of the launch script that is no start; `why` is what it said of it."""
     first, where = why.strip().split("\n")[-1].strip(), host.name
     if how == "need-bundle":
-        return NeedsBundle("the code is not there yet", where=where)
+        return NeedsBundle("the code is not there", where=where, hint="Try again.")
     if how in ("no-environment", "unreadable", "not-ready"):
         return no_environment(host, how, why)
     if how == "deploying":

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from orchestrator.cli import flow
 from orchestrator.cli.app import App
 from orchestrator.cli.main import run
+from orchestrator.errors import LostConnection, Unreachable
+from orchestrator.hosts.base import Stream
 from orchestrator.inventory import Host
 from orchestrator.run.spec import RunSpec
 from tests.unit.here import MACHINE, Here
@@ -26,6 +29,8 @@ class Lab:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.gone: set[str] = set()  # hosts that don't answer,
+        self.dying: set[str] = set()  # and those that don't any more when their log is asked for
         (folder / "hosts.ini").write_text("gpu[01:02]\n[all:vars]\nperson=ana\nproject=mnist\n")
         for host in HOSTS:
             self.worker(host).mkdir(parents=True)
@@ -38,6 +43,10 @@ class Lab:
             )
             (self.worker(host) / "lock").touch()
             self.ended(host, "succeeded", 0)
+
+    def die(self, host: Host) -> Stream:
+        self.gone.add(host.name)
+        raise LostConnection("the connection was closed", where=host.name)
 
     def worker(self, host: str) -> Path:
         return self.folder / host / ".orch/ana/mnist/runs" / RUN / host
@@ -55,8 +64,12 @@ class Lab:
 
     def tail(self, *words: str) -> int:
         def connect(host: Host) -> Here:
+            if host.name in self.gone:
+                raise Unreachable("no route to host", where=host.name)
             machine = Here(self.folder / host.name)
             machine.host = host
+            if host.name in self.dying:
+                machine.stream = lambda *asked, **how: self.die(host)  # type: ignore[method-assign]
             return machine
 
         own = {
@@ -103,6 +116,19 @@ def test_it_ends_with_the_status_of_the_worker_that_failed_first(lab: Lab, capfd
     assert first.startswith("gpu01   failed after 3 s: ")
     assert second == "gpu02   failed after 4 s: exit 3"
     assert whole == f"run     {RUN} failed on gpu02 after 4 s: exit 3   (exit status 3 is the run's)"
+
+
+def test_it_ends_when_the_run_ended_without_a_host_that_is_gone(
+    lab: Lab, capfd: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "_ASKED_EVERY", 0.0)
+    lab.dying.add("gpu02")
+    lab.ended("gpu01", "failed", 143, cause={"kind": "peer", "host": "gpu02", "how": "lost"})
+    assert lab.tail() == 143
+    said = capfd.readouterr()
+    assert said.out == "gpu01 | gpu01 says hi\n"
+    assert "orch: gpu02: the run ended without it: its log is not whole here\n" in said.err
+    assert " failed on gpu01 after 4 s: peer gpu02 lost (no word for 30 s) " in said.err
 
 
 def test_a_log_that_cannot_be_read_is_said_and_counts(lab: Lab, capfd: Said) -> None:
