@@ -154,13 +154,14 @@ def test_a_halted_supervisor_is_a_lost_worker(workers: Workers, halted: int) -> 
     assert not workers.left()
 
 
-def test_one_that_fails_because_another_is_gone_is_not_the_first(workers: Workers) -> None:
-    workers.start(ON, "while [ ! -e ../go ]; do sleep 0.02; done; exit 1")
+@pytest.mark.parametrize("lost", [0, 1])
+def test_one_that_fails_because_another_is_gone_is_not_the_first(workers: Workers, lost: int) -> None:
+    workers.start("while [ ! -e ../go ]; do sleep 0.02; done; exit 1")
     workers.run_all()
-    workers[0].kill_supervisor()
-    (workers[1].folder / "go").touch()
-    cause = workers[1].end()["cause"]
-    assert (cause["kind"], cause["host"], cause["how"]) == ("peer", "gpu01", "lost")
+    workers[lost].kill_supervisor()
+    (workers[1 - lost].folder / "go").touch()
+    cause = workers[1 - lost].end()["cause"]
+    assert (cause["kind"], cause["host"], cause["how"]) == ("peer", f"gpu{lost + 1:02}", "lost")
     assert cause["own"] == {"kind": "exit", "code": 1}
 
 
