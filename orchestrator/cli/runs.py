@@ -71,11 +71,14 @@ def read_records(
     engine = Command(settings.container_command).shell() if settings.in_container else ""
     values = query(settings.root, person=person, run=run, since=since, tail=tail, engine=engine)
     found = ask(machine, RUNS, values=values).of(RUNS)
-    # What lives without a record is told of by processes, which no pattern has chosen.
+    name = machine.host.name
     return tuple(
         r
         for r in found
-        if not r.gone or (person in ("*", slug(r.spec.person)) and fnmatchcase(r.spec.run, run))
+        # Two names of one machine see each other's workers: each tells of its own.
+        if (name not in r.spec.hosts or r.host == name)
+        # What lives without a record is told of by processes, which no pattern has chosen.
+        and (not r.gone or (person in ("*", slug(r.spec.person)) and fnmatchcase(r.spec.run, run)))
     )
 
 

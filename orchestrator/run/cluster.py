@@ -33,7 +33,7 @@ class Member:
     address: str = ""  # an IP address (IPv6 without brackets) or a name; empty: the host is still to be asked
     ports: tuple[int, ...] = ()  # what its workers may listen on; empty: any port that is free
     bridge: bool = False  # it is in a container with a network of its own, whose ports are published
-    local: bool = False  # it is this machine
+    machine: tuple[str, ...] = ()  # by what it is reached: two names of one are one machine
     given: bool = False  # the address is a setting
     known_as: str = ""  # the inventory's address, where others may look for it while `address` is empty
 
@@ -69,8 +69,8 @@ class Cluster:
 
     @property
     def one_machine(self) -> bool:
-        """Whether all workers run on this machine, in no container: loopback then reaches them all."""
-        return all(m.local and not m.bridge for m in self.members)
+        """Whether all workers run on one machine, and in one container if in any: loopback reaches them all."""
+        return len({m.machine for m in self.members}) == 1 and len(self.members) > 1
 
     def others(self, rank: int) -> tuple[Member, ...]:
         """Return all members but one."""
@@ -88,8 +88,9 @@ def cluster_of(hosts: Sequence[Host]) -> Cluster:
         raise UsageError(f"host {twice[0]} is named twice: a run has one worker on a host")
     if len(hosts) == 1:
         return Cluster((Member(hosts[0].name),))
-    _refuse_unpublished(hosts)
     members = tuple(_member(host) for host in hosts)
+    if not Cluster(members).one_machine:
+        _refuse_unpublished(hosts)
     _refuse_few(hosts, members)
     for host, member in zip(hosts, members, strict=True):
         if member.given:
@@ -156,10 +157,16 @@ def _member(host: Host) -> Member:
         address if given else "",
         span(settings.cluster_ports),
         bridge=settings.in_container and settings.network == "bridge",
-        local=host.connection == "local",
+        machine=_reached_by(host),
         given=given,
         known_as="" if is_loopback(host.address) or host.connection == "local" else host.address,
     )
+
+
+def _reached_by(host: Host) -> tuple[str, ...]:
+    if host.connection == "local":
+        return ("local",)
+    return (host.address, str(host.port or 22), *host.common_args, *host.extra_args)
 
 
 def _wildcard(address: str) -> bool:
@@ -217,7 +224,7 @@ def _refuse_shared(hosts: Sequence[Host], members: Sequence[Member]) -> None:
     for second, member in enumerate(members):
         for first in range(second):
             other = members[first]
-            if not member.given or member.address != other.address or (member.local and other.local):
+            if not member.given or member.address != other.address or member.machine == other.machine:
                 continue
             if member.ports and other.ports and not set(member.ports) & set(other.ports):
                 continue

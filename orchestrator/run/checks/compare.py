@@ -8,7 +8,7 @@ from orchestrator.container.engine import Environment
 from orchestrator.errors import ConfigError, HostError, OrchError
 from orchestrator.run.checks.look import Clock, Look
 from orchestrator.run.checks.network import same
-from orchestrator.run.cluster import SKEW
+from orchestrator.run.cluster import SKEW, is_loopback
 from orchestrator.units import duration
 
 _SHOWN = 6
@@ -39,7 +39,7 @@ def _not_deployed(seen: Look) -> Iterator[OrchError]:
             where=where,
             hint=again,
         )
-    elif member.bridge and seen.network.published is not None:
+    elif member.bridge and seen.network.published is not None and not is_loopback(member.address):
         shut = [port for port in seen.listens if not _open(seen, port)]
         if shut:
             yield ConfigError(_unpublished(seen, shut[0]), where=seen.host, hint=again)
