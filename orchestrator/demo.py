@@ -20,6 +20,8 @@ from pathlib import Path
 PRIVSEP = Path("/run/sshd")
 """The folder that OpenSSH's sshd wants to exist when root starts it (sshd(8))."""
 
+LOCAL = "ansible_connection=local"
+
 IMAGE = "tensorflow/tensorflow:2.9.3"
 
 
@@ -157,10 +159,14 @@ def _lets_in(folder: Path, port: int, process: subprocess.Popen[bytes]) -> bool:
 
 def inventory(reached: str | None, engine: str, root: Path) -> str:
     """Return the demo's hosts.ini."""
-    place = reached or "ansible_connection=local"
     return (
         f"# one host: this machine\n"
-        f"here {place}\n\n"
+        f"here {reached or LOCAL}\n\n"
         f"[all:vars]\nproject = demo\nengine = {engine}\nroot = {root}\n"
         f"env = KERAS_HOME={root}/keras\n"
     )
+
+
+def second_name(reached: str | None) -> str:
+    """Return what to add to the demo's hosts.ini: the same machine under another name."""
+    return f"\n[two]\nthere {reached or LOCAL}\n"

@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def one_machine(self) -> bool:
-        """Whether all workers run on one machine, and in one container if in any: loopback reaches them all."""
+        """Whether all workers are on one machine (and in its one container, if any): loopback does then."""
         return len({m.machine for m in self.members}) == 1 and len(self.members) > 1
 
     def others(self, rank: int) -> tuple[Member, ...]:

@@ -118,7 +118,9 @@ def test_a_host_without_an_address_is_told(desk: Desk, answer: str) -> None:
     assert str(error.value).endswith("Set cluster_address for it in hosts.ini.")
 
 
-@pytest.mark.parametrize("reached", ["ansible_connection = local", "ansible_host = 127.0.0.1\nansible_port = 2200"])
+@pytest.mark.parametrize(
+    "reached", ["ansible_connection = local", "ansible_host = 127.0.0.1\nansible_port = 2200"]
+)
 @pytest.mark.parametrize("engine", ["venv", "docker"])
 def test_workers_of_one_machine_may_meet_on_loopback(desk: Desk, reached: str, engine: str) -> None:
     """In one container too, which then publishes nothing for it."""
