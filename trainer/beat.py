@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, NamedTuple
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from .stopping import Stop
-from .together import Together
+
+if TYPE_CHECKING:
+    from .together import Together
 
 PERIOD = 1.0
 """Seconds between two meetings, about: each costs a word from each worker to each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Optional
 
 from tensorflow import keras
 
@@ -12,6 +13,7 @@ from .beat import Beat
 from .checkpoints import Checkpoints
 from .course import Course, Logs
 from .errors import TrainerError
+from .position import Position
 
 
 class Report(keras.callbacks.Callback):
@@ -71,8 +73,11 @@ class Save(keras.callbacks.Callback):
         self.checkpoints = checkpoints
         self.beat = beat
         self.every = every
+        self.between: Optional[Position] = course.begun
+        """The position where no epoch has begun."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        self.between = None
         self.beat.begin()
 
     def on_test_begin(self, logs: Logs = None) -> None:
@@ -92,8 +97,8 @@ class Save(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         best = self.course.improves(logs or {})
-        done = self.course.position._replace(epoch=epoch + 1, step=0, means={})
-        self.checkpoints.save(done, best)
+        self.between = Position(epoch + 1, 0, self.course.plan.steps, {}, self.course.best)
+        self.checkpoints.save(self.between, best)
         self.beat.has_saved()
 
     def last_call(self) -> None:
@@ -110,7 +115,7 @@ class Save(keras.callbacks.Callback):
 
     def _save(self) -> int:
         self.beat.has_saved()
-        return self.checkpoints.save(self.course.position)
+        return self.checkpoints.save(self.between or self.course.position)
 
     def _leave(self) -> None:
         self.beat.stop.answer()

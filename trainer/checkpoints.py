@@ -36,7 +36,7 @@ class Checkpoints:
         self.all = tf.train.Checkpoint(model=network, optimizer=network.optimizer, position=self._position)
         self.manager = tf.train.CheckpointManager(self.all, str(self.folder), keep)
         self.best = tf.train.CheckpointManager(self.all, str(self.folder / BEST), 1)
-        self.saved = -1
+        self.number = -1
 
     @property
     def position(self) -> Position:
@@ -44,17 +44,21 @@ class Checkpoints:
         return Position.of(self._position.numpy().decode())
 
     def save(self, position: Position, best: bool = False) -> int:
-        """Write one, named by the training step, and return that step. Raises TrainerError if it can't."""
-        self._position.assign(position.text())
-        number = int(self.network.optimizer.iterations.numpy())
+        """Write one, unless it was the last one too, and return the training step. Raises TrainerError.
+
+        It has the step's number, or the next: one that takes the place of another of its name can be torn.
+        """
+        step = int(self.network.optimizer.iterations.numpy())
+        number = max(step, self.number + 1)
         with written(str(self.folder)):
-            if number != self.saved:  # a second one of this name could be torn while it takes the place
+            if position.text() != self._position.numpy().decode():
+                self._position.assign(position.text())
                 self.manager.save(checkpoint_number=number)
+                self.number = number
             if best:
-                self.best.save(checkpoint_number=number)
-        self.saved = number
+                self.best.save(checkpoint_number=step)
         self._clear()
-        return number
+        return step
 
     def restore(self) -> Optional[str]:
         """Take up the chief's newest checkpoint on all workers; return its name, None where there is none.
@@ -83,7 +87,7 @@ class Checkpoints:
             raise TrainerError(
                 f"{path} cannot be taken up: it is damaged, or of another network (--fresh begins anew)"
             ) from error
-        self.saved = int(self.network.optimizer.iterations.numpy())
+        self.number = int(path.rpartition("-")[2])
 
     def _clear(self) -> None:
         """Leave nothing behind on a worker that isn't the chief."""

@@ -25,10 +25,15 @@ def ends(self, batch, logs=None):
     counted(self, batch, logs)
     if self.steps_done == int(sys.argv[1]):
         os.kill(os.getpid(), int(sys.argv[2]))
-course.Course.on_train_batch_end = ends
+def ends_here(self, batch, logs=None):
+    os.kill(os.getpid(), int(sys.argv[2]))
+if sys.argv[1] == "validation":
+    course.Course.on_test_batch_begin = ends_here
+else:
+    course.Course.on_train_batch_end = ends
 __main__.leave(__main__.main(sys.argv[3:]))
 """
-"""The trainer, which gets the signal argv[2] in step argv[1]."""
+"""The trainer, which gets the signal argv[2] in step argv[1], or in its first validation."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Workers:
         """The flags with which this number of workers does what any other number does."""
         return [word.format(share=32 // self.count) for word in EQUAL] + list(flags)
 
-    def one_gets(self, rank: int, signal: int, step: int, *flags: str) -> list[Ended]:
+    def one_gets(self, rank: int, signal: int, step: object, *flags: str) -> list[Ended]:
         """The same, but the worker `rank` gets a signal in this step."""
         calls = [["-m", "trainer", *flags] for _ in range(self.count)]
         script = self.trainer.writes("ends_itself.py", ENDS_ITSELF)

@@ -108,3 +108,37 @@ def test_sigterm_to_one_of_two_ends_both_at_the_same_step(
     expected = left_alone(alone, tensorflow, 2, tmp_path)[0]
     assert same(chief.epochs, expected.epochs)
     assert chief.accuracy == expected.accuracy
+
+
+@pytest.mark.parametrize("tensorflow", WANTED)
+def test_stopped_while_it_validates_it_ends_alike(alone: Alone, tensorflow: str, tmp_path: Path) -> None:
+    workers = Workers(Trainer(python_with(WANTED[tensorflow]), tmp_path), 1)
+    (stopped,) = workers.one_gets(0, signal.SIGTERM, "validation", *workers.equally())
+    assert stopped.status == 143, stopped.err
+    assert own_words(stopped.err) == ["trainer: stopped by SIGTERM; checkpoint of step 41 saved"]
+    (ended,) = workers.trains(*workers.equally())
+    assert "goes on from checkpoints/ckpt-41: 0 epochs and 41 of 41 steps done" in ended.out
+    (expected,) = left_alone(alone, tensorflow, 1, tmp_path)
+    assert same(ended.epochs, expected.epochs)
+    assert ended.accuracy == expected.accuracy
+    (again,) = workers.trains(*workers.equally())
+    assert "2 epochs done" in again.out
+    assert again.accuracy == expected.accuracy
+
+
+def test_a_checkpoint_that_cannot_be_taken_up_is_one_line(tmp_path: Path) -> None:
+    one = Workers(Trainer(python_with(venvs.OLD), tmp_path), 1)
+    assert one.trains("--epochs", "1")[0].status == 0
+    ended = [one.trains("--epochs", "2", "--data", "synthetic", "--classes", "4")[0]]
+    (data,) = (ended[0].cwd / "checkpoints").glob("ckpt-41.data*")
+    data.write_bytes(data.read_bytes()[:1000])
+    ended += one.trains("--epochs", "2")
+    for worker in ended:
+        assert worker.status == 1
+        assert own_words(worker.err) == [
+            "trainer: checkpoints/ckpt-41 cannot be taken up: it is damaged, or of another network "
+            "(--fresh begins anew)"
+        ]
+        assert "Traceback" not in worker.err
+    (fresh,) = one.trains("--epochs", "1", "--fresh")
+    assert fresh.status == 0
