@@ -83,7 +83,7 @@ class Checkpoints:
                 make_slots(self.network)
                 with same_rate(self.network.optimizer):
                     self.all.restore(path).assert_existing_objects_matched()
-        except (AssertionError, ValueError, tf.errors.OpError) as error:
+        except (AssertionError, ValueError, LookupError, RuntimeError, tf.errors.OpError) as error:
             raise TrainerError(
                 f"{path} cannot be taken up: it is damaged, or of another network (--fresh begins anew)"
             ) from error
