@@ -116,12 +116,13 @@ def test_other_ways_to_compute_train_as_well(trainer: Trainer) -> None:
 
 
 def test_three_replicas_train_as_one_does_also_in_the_last_step(trainer: Trainer) -> None:
-    """1,294 = 3 x 431 + 1: of the last step two replicas have nothing but what fills up."""
+    """22 = 3 x 7 + 1: of the last step two replicas have nothing but what fills up."""
     script = trainer.writes("replicas.py", scripts.REPLICAS)
-    flags = ("--epochs=3", "--scaling=none", "--fresh")
-    assert trainer.trains("--batch_size=1293", *flags).returncode == 0
+    data = ("--data=synthetic", "--examples=30", "--shape=6x6", "--classes=3")
+    flags = (*data, "--epochs=3", "--scaling=none", "--learning_rate=0.003", "--fresh")
+    assert trainer.trains("--batch_size=21", *flags).returncode == 0
     alone = losses(trainer)
-    done = trainer.python_runs(script, "--batch_size=431", *flags)
+    done = trainer.python_runs(script, "--batch_size=7", *flags)
     assert done.returncode == 0, done.stderr
     assert losses(trainer) == pytest.approx(alone, rel=1e-4)
 
