@@ -16,7 +16,9 @@ from orchestrator.inventory import Settings
 from orchestrator.run.checks import look, network_env, reach, settled
 from orchestrator.run.cluster import Cluster
 from tests.unit.deploys import IDENTITY
+from tests.unit.here import Here
 from tests.unit.meeting import Meeting, free_span, listening
+from tests.unit.shells import SHELLS
 
 
 @pytest.fixture
@@ -35,6 +37,19 @@ def test_a_look_says_what_a_worker_would_find(meet: Callable[..., Meeting]) -> N
     assert ("lo", "127.0.0.1") in chief.network.own
     assert chief.clock
     assert -1 < chief.clock.least <= 0 <= chief.clock.most < 1
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
+def test_a_look_and_a_reach_by_any_sh(meet: Callable[..., Meeting], tmp_path: Path, shell: list[str]) -> None:
+    meeting = meet()
+    for host in meeting.hosts:
+        machine = Here(tmp_path, *shell)
+        machine.host = host
+        meeting.machines[host.name] = machine
+    looks = meeting.looks()
+    assert ("lo", "127.0.0.1") in looks[0].network.own
+    assert looks[0].clock
+    assert reach(meeting.machines, looks, settled(meeting.cluster, looks)).complaints == []
 
 
 def test_code_that_is_not_there(meet: Callable[..., Meeting]) -> None:

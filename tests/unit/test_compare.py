@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.run.checks import Look, Pair, compare
+from orchestrator.run.checks import Look, Matrix, Pair, compare
 from orchestrator.run.checks.look import Clock
 from orchestrator.run.checks.network import Network, Way, network
 from orchestrator.run.checks.telling import complaint
@@ -136,6 +136,16 @@ def test_clocks(clock: Clock | None, words: str) -> None:
 def test_a_pair_that_failed(how: str, words: str) -> None:
     line = str(complaint(Pair(0, 1, 20000, how, "odd"), [seen(0), seen(1)]))
     assert line.startswith(f"gpu01: can't reach gpu02 at 10.0.0.2:20000 by eth0: {words}")
+
+
+def test_all_who_fail_alike_stand_in_one_line() -> None:
+    third = replace(seen(0), host="gpu03", member=replace(seen(0).member, host="gpu03", address="10.0.0.3"))
+    pairs = (Pair(0, 1, 20000, "timeout"), Pair(1, 0, 20000, "ok"), Pair(2, 1, 20000, "timeout"))
+    matrix = Matrix((seen(0), seen(1), third), (*pairs, Pair(2, 1, 20001, "refused")))
+    first, second = (str(error) for error in matrix.complaints)
+    assert first.startswith("gpu01,gpu03: can't reach gpu02 at 10.0.0.2:20000 by eth0: timed out")
+    assert "Let TCP 20000-20001 in from 10.0.0.1, 10.0.0.3 on gpu02" in first
+    assert second.startswith("gpu03: can't reach gpu02 at 10.0.0.2:20001 by eth0: connection refused")
 
 
 def test_ipv6_out_of_a_container_that_has_none() -> None:

@@ -16,10 +16,10 @@ from orchestrator.hosts.kept import Kept
 from orchestrator.inventory import Host
 from orchestrator.render import render, source
 from orchestrator.run.checks.look import Look, spoken
-from orchestrator.run.checks.telling import Pair, complaint
+from orchestrator.run.checks.telling import Pair, complaints
 from orchestrator.run.cluster import Cluster
 
-WINDOW = 12
+WINDOW = 20
 """Seconds in which each must have reached each; execs on busy hosts begin seconds apart."""
 
 _MARGIN = 60.0
@@ -56,9 +56,8 @@ class Matrix:
             )
 
     def _failed(self) -> Iterator[OrchError]:
-        for pair in self.pairs:
-            if pair.how != "ok" and (pair.target, pair.port) not in self.taken:
-                yield complaint(pair, self.looks)
+        known = [pair for pair in self.pairs if (pair.target, pair.port) not in self.taken]
+        yield from complaints(known, self.looks)
 
 
 def reach(

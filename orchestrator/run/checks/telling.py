@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import HostError, OrchError
@@ -30,20 +30,35 @@ _HOW = {
 }
 
 
-def complaint(pair: Pair, looks: Sequence[Look]) -> OrchError:
-    """Return the error for a pair that failed: who can't reach whom, by which interface, and why."""
+def complaints(pairs: Sequence[Pair], looks: Sequence[Look]) -> Iterator[OrchError]:
+    """Yield an error for each port that was not reached, and how; those who failed alike stand in one."""
+    alike: dict[tuple[int, int, str], list[Pair]] = {}
+    for pair in pairs:
+        if pair.how != "ok":
+            alike.setdefault((pair.target, pair.port, pair.how), []).append(pair)
+    for found in alike.values():
+        yield complaint(found[0], looks, others=[pair.source for pair in found[1:]])
+
+
+def complaint(pair: Pair, looks: Sequence[Look], others: Sequence[int] = ()) -> OrchError:
+    """Return the error for a pair that failed: who can't reach whom, by which interface, and why.
+
+    `others` are the ranks of those who failed in the same way.
+    """
     source, target = looks[pair.source], looks[pair.target]
     interface = source.network.way_to(pair.target) or ",".join(source.network.interfaces(source.member))
     by = f" by {interface}" if interface else ""
     how = _HOW.get(pair.how, pair.words or "it failed")
-    why, hint = _cause(pair, source, target)
+    sources = [source, *(looks[rank] for rank in others)]
+    why, hint = _cause(pair, sources, target)
     to = f"{target.host} at {endpoint(target.member.address, pair.port)}"
-    return HostError(f"can't reach {to}{by}: {how}{why}", where=source.host, hint=hint)
+    where = ",".join(seen.host for seen in sources)
+    return HostError(f"can't reach {to}{by}: {how}{why}", where=where, hint=hint)
 
 
-def _cause(pair: Pair, source: Look, target: Look) -> tuple[str, str]:
+def _cause(pair: Pair, sources: Sequence[Look], target: Look) -> tuple[str, str]:
     """Return the likely cause, as it goes on behind `how`, and the hint."""
-    address, member = target.member.address, target.member
+    source, address, member = sources[0], target.member.address, target.member
     set_in = target.sources.get("cluster_address")
     if not target.network.has(address):
         own = ", ".join(f"{a} ({name})" for name, a in target.network.own if target.network.usable(a))
@@ -60,7 +75,7 @@ def _cause(pair: Pair, source: Look, target: Look) -> tuple[str, str]:
     if pair.how == "stranger":
         return "", f"See who has the address {address}, or the port: ss -ltnp on {target.host}."
     ports = f"{member.ports[0]}-{member.ports[-1]}" if member.ports else str(pair.port)
-    allow = f"Let TCP {ports} in from {source.member.address} on {target.host}"
+    allow = f"Let TCP {ports} in from {', '.join(seen.member.address for seen in sources)} on {target.host}"
     verb = "drops" if pair.how == "timeout" else "refuses"
     return (
         f"; a firewall on the way or on {target.host} {verb} it",
