@@ -29,7 +29,10 @@ PORT = 8888
 @click.command("jupyter")
 @inventory_options
 @click.option(
-    "--port", type=click.IntRange(1, 65535), help="The port of this machine. Default: 8888, or any."
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="The port of this machine. Default: 8888, or any.",
 )
 @click.option(
     "--idle", metavar="TIME", callback=idle_seconds, help="End it when nobody used it for so long: 30m, 12h."

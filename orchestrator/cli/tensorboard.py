@@ -25,7 +25,10 @@ PORT = 6006
 @click.command("tensorboard")
 @host_options
 @click.option(
-    "--port", type=click.IntRange(1, 65535), help="The port of this machine. Default: 6006, or any."
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="The port of this machine. Default: 6006, or any.",
 )
 @click.option(
     "--idle", metavar="TIME", callback=idle_seconds, help="End it when nobody used it for so long: 30m, 12h."

@@ -120,4 +120,5 @@ def test_the_real_jupyter(there: Orch, gpu01: Host) -> None:
         assert again.run == run
         assert again.get("api/contents", token=token)[0] == 200
     there("stop", "jupyter")
+    there("exec", "gpu01", "--", "python3", "-c", "import tensorflow")  # what came with it broke nothing
     assert gpu01.run("pgrep -f [j]upyterlab", check=False).stdout == ""
