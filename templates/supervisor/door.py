@@ -5,7 +5,7 @@ import socket
 import time
 
 from supervisor.proof import nonce, proof, proven
-from supervisor.wire import Broken, Wire
+from supervisor.wire import NONSENSE, Broken, Wire
 
 SECONDS = 5.0  # for a stranger to prove that it is none
 CROWD = 64  # strangers at once; more push out the oldest
@@ -90,7 +90,7 @@ class Door:
             if len(said) > 1 or not known:
                 raise Broken("a stranger")
             guest.send({"proof": proof(self.token, "chief", rank, own, theirs)})
-        except Broken:
+        except (Broken,) + NONSENSE:
             self._away(guest)
             return None
         del self.guests[guest]

@@ -5,7 +5,7 @@ import time
 
 from supervisor.link import IDLE, Link
 from supervisor.proof import nonce, proof, proven
-from supervisor.wire import Broken, Wire
+from supervisor.wire import NONSENSE, Broken, Wire
 
 CONNECT = 5.0  # seconds for one try to reach the chief
 RETRY = 0.5  # seconds between two tries
@@ -49,7 +49,10 @@ class Member(Link):
         ready = self.wait([self.wire], [self.wire] if self.wire.unsent else [], IDLE)
         self.wire.flush()
         for message in self.wire.receive() if self.wire in ready else ():
-            self._take(message)
+            try:
+                self._take(message)
+            except NONSENSE as error:
+                raise Broken(repr(error))
         if self._silence() >= PATIENCE * self.cluster.ping:
             raise Broken("a new connection gets through sooner than one that was cut")
         if self.proof == () and not self.parting:

@@ -13,9 +13,13 @@ def nonce():
 def proof(token, who, rank, *nonces):
     """Return what only one who knows the token can say for these nonces; `who` is member or chief."""
     text = "|".join([who, str(rank)] + [str(n) for n in nonces])
-    return hmac.new(token, text.encode("utf-8"), hashlib.sha256).hexdigest()
+    return hmac.new(token, _bytes(text), hashlib.sha256).hexdigest()
 
 
 def proven(said, *facts):
     """Whether `said` is the proof of these facts."""
-    return hmac.compare_digest(str(said).encode("utf-8"), proof(*facts).encode("ascii"))
+    return hmac.compare_digest(_bytes(str(said)), proof(*facts).encode("ascii"))
+
+
+def _bytes(text):
+    return text.encode("utf-8", "backslashreplace")  # a stranger may say half a surrogate

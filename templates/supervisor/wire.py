@@ -5,6 +5,8 @@ import socket
 
 LONGEST = 65536  # bytes of a line; a longer one is no message of ours
 UNSENT = 4 * LONGEST  # bytes that wait for a reader that doesn't read
+# What a message raises that is JSON, but none of ours.
+NONSENSE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 class Broken(Exception):

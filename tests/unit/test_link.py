@@ -61,6 +61,7 @@ def test_who_does_not_know_the_token_hears_nothing_of_the_run(workers: Workers) 
         b'{"rank": 1, "nonce": "x", "proof": "y"}\n',
         b'{"rank": 1}\n',
         b'{"rank": 0}\n',
+        b'{"rank": 1, "nonce": "\\ud800", "proof": "x"}\n',
         b'{"rank": [1]}\n',
         b"[]\n",
         b"GET / HTTP/1.0\r\n\r\n",
