@@ -33,6 +33,8 @@ class Member(Link):
                     self.wait([], [], RETRY)
             except Broken:
                 self._close()
+                if not self.parted:  # what accepts and closes at once is not asked without a pause
+                    self.wait([], [], RETRY)
             self._judge()
         self._close()
 

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "templates"))
 from supervisor.cluster import Cluster
 from supervisor.door import Door
-from supervisor.member import Member
+from supervisor.member import RETRY, Member
 from supervisor.restarts import Restarts
 from supervisor.wire import Broken, Wire
 
@@ -45,6 +45,11 @@ def sayings() -> Iterator[bytes]:
         yield json.dumps(said).encode("ascii") + b"\n"
 
 
+def worker() -> Member:
+    facts = {"rank": 1, "hosts": ["a", "b"], "addresses": ["a", "b"], "port": 1, "link": 2, "token": "00"}
+    return Member(Cluster(facts), lambda: None, Restarts(None), 0)
+
+
 def test_no_words_of_a_stranger_end_the_door() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         door = Door(listener, b"token", 2)
@@ -58,8 +63,7 @@ def test_no_words_of_a_stranger_end_the_door() -> None:
 
 
 def test_no_words_of_a_false_chief_end_the_link() -> None:
-    facts = {"rank": 1, "hosts": ["a", "b"], "addresses": ["a", "b"], "port": 1, "link": 2, "token": "00"}
-    member = Member(Cluster(facts), lambda: None, Restarts(None), 0)
+    member = worker()
     for said in sayings():
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -68,3 +72,28 @@ def test_no_words_of_a_false_chief_end_the_link() -> None:
             with pytest.raises(Broken):
                 member._turn()
             assert member.word == {}
+
+
+def test_one_that_closes_at_once_is_asked_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    member, pauses = worker(), []
+
+    def pause(sockets: list[Any], _unsent: list[Any], seconds: float) -> list[Any]:
+        if not sockets:
+            pauses.append(seconds)
+        member.leaving = len(tries) > 2
+        return sockets
+
+    tries: list[int] = []
+    monkeypatch.setattr(member, "wait", pause)
+    monkeypatch.setattr(member, "_connect", lambda: closed(member, tries))
+    member.keep()
+    assert pauses == [RETRY] * 3
+
+
+def closed(member: Member, tries: list[int]) -> bool:
+    """Give it a connection of which the other side is closed."""
+    tries.append(1)
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    member.wire = Wire(ours)
+    return True
