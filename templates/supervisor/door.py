@@ -15,10 +15,11 @@ WORD = 1024  # bytes that a stranger may say
 def listen(address, port):
     """Return a listening socket: on the address, or on all where it is not of this container.
 
-    Raises OSError.
+    On all for a name too: on its own host it may be a loopback address (Debian's 127.0.1.1). Raises OSError.
     """
     try:
-        return _listen(*socket.getaddrinfo(address, port, 0, socket.SOCK_STREAM)[0])
+        literal = socket.AI_NUMERICHOST
+        return _listen(*socket.getaddrinfo(address, port, 0, socket.SOCK_STREAM, 0, literal)[0])
     except OSError as error:
         if not isinstance(error, socket.gaierror) and error.errno != errno.EADDRNOTAVAIL:
             raise

@@ -129,6 +129,15 @@ def test_the_chief_listens_where_its_address_is_not_its_own(workers: Workers) ->
     begins(workers)
 
 
+def test_the_chief_listens_everywhere_where_its_address_is_a_name(workers: Workers) -> None:
+    """On its own host the name may lead to another address than on the others."""
+    workers[0].launch["cluster"]["addresses"] = ["localhost", "127.0.0.3"]
+    workers[1].launch["cluster"]["addresses"] = ["127.0.0.2", "127.0.0.3"]
+    workers[0].start("true")
+    until(lambda: listens(workers))
+    begins(workers)
+
+
 def test_a_link_over_ipv6(workers: Workers) -> None:
     for member in workers.members:
         member.launch["cluster"]["addresses"] = ["::1", "::1"]
