@@ -1,5 +1,6 @@
 """Why a command ended."""
 
+import builtins
 import errno
 import os
 import re
@@ -12,12 +13,13 @@ from supervisor.traceback_end import exception
 # The hardware, not the program: what a restart may mend.
 _GPU = re.compile(
     r"NVRM: Xid|GPU is lost|fallen off the bus|uncorrectable ECC|CUDA_ERROR_(?:ECC_UNCORRECTABLE|"
-    r"HARDWARE_STACK_ERROR|LAUNCH_FAILED|ILLEGAL_INSTRUCTION|UNKNOWN|NO_DEVICE|SYSTEM_NOT_READY)"
+    r"HARDWARE_STACK_ERROR|LAUNCH_FAILED|ILLEGAL_INSTRUCTION|UNKNOWN|SYSTEM_NOT_READY)"
 )
 _NCCL = re.compile(
     r"NCCL (?:operation )?\S* ?(?:error|failed)|nccl(?:System|Internal|UnhandledCuda|Remote)Error|"
     r"unhandled (?:cuda|system) error"
 )
+_NO_GPU = re.compile(r".*failed call to cuInit.*")  # TensorFlow says it wherever no GPU is given
 TAIL = 65536  # bytes of the log's end in which a traceback is looked for
 
 
@@ -51,10 +53,18 @@ def kind_of(why, said):
     kind = why.get("kind")
     if kind not in ("exit", "signal"):
         return kind if kind in ("oom", "timeout") else None
-    for name, pattern in (("gpu", _GPU), ("nccl", _NCCL)):
-        if pattern.search(said):
-            return name
-    return "exception" if why.get("exception") else kind
+    told = why.get("exception")
+    if _GPU.search(told if told and _ordinary(told) else _NO_GPU.sub("", said)):
+        return "gpu"
+    if _NCCL.search(said):
+        return "nccl"
+    return "exception" if told else kind
+
+
+def _ordinary(exception):
+    """Whether a program's own fault raises this; frameworks tell of hardware by others."""
+    found = getattr(builtins, exception.partition(":")[0], None)
+    return isinstance(found, type) and issubclass(found, Exception) and found is not RuntimeError
 
 
 def not_started(command, error):
