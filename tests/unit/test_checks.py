@@ -14,6 +14,7 @@ from orchestrator.container.ready import NoEnvironment
 from orchestrator.errors import Busy, HostError, Refused
 from orchestrator.inventory import Settings
 from orchestrator.run.checks import look, network_env, reach, settled
+from orchestrator.run.checks.reach import ways
 from orchestrator.run.cluster import Cluster
 from tests.unit.deploys import IDENTITY
 from tests.unit.here import Here
@@ -157,6 +158,28 @@ def test_an_address_at_which_nobody_is(meet: Callable[..., Meeting]) -> None:
     assert "192.0.2.77 is none of gpu02's addresses: " in str(error)
     assert str(error).endswith("Correct cluster_address (hosts.ini:2).")
     assert matrix.line == "reach   1 of 3 ways failed, from environment to environment"
+
+
+def test_a_way_that_outlasts_the_window_has_failed(meet: Callable[..., Meeting], tmp_path: Path) -> None:
+    """As the look-up of a name may: what never came back is no success."""
+    late = "import socket, time\nsocket.create_connection = lambda *words: time.sleep(30)\n"
+    (tmp_path / "sitecustomize.py").write_text(late)
+    enter = f'export PYTHONPATH={tmp_path}\ncd "$1" && shift && exec "$@"\n'
+    meeting = meet({"enter": enter}, {})
+    looks = meeting.looks()
+    matrix = reach(meeting.machines, looks, settled(meeting.cluster, looks), window=1)
+    assert {(p.source, p.target, p.port, p.how) for p in matrix.pairs if p.source == 0} == {
+        (0, 1, looks[1].port, "timeout")
+    }
+    assert "can't reach gpu02" in str(matrix.complaints[0])
+
+
+def test_a_way_of_which_a_host_says_nothing_has_failed(meet: Callable[..., Meeting]) -> None:
+    looks = meet().looks()
+    ok = [1, looks[1].port, "ok", ""]
+    assert [pair.how for pair in ways(0, looks, [ok])] == ["ok"]
+    assert [pair.how for pair in ways(0, looks, [])] == ["timeout"]
+    assert len(ways(1, looks, [])) == 2  # the chief's link too
 
 
 def test_a_host_that_can_not_be_asked(meet: Callable[..., Meeting]) -> None:

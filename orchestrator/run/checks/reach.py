@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,9 +81,21 @@ def reach(
     silent = {rank for rank, outcome in enumerate(outcomes) if outcome.error}
     for rank, outcome in enumerate(outcomes):
         found = outcome.value or {}
-        pairs += (Pair(rank, *words) for words in found.get("pairs", ()) if words[0] not in silent)
         taken += ((rank, port) for port in found.get("taken", ()))
+        if rank not in silent:
+            pairs += (pair for pair in ways(rank, looks, found.get("pairs", ())) if pair.target not in silent)
     return Matrix(looks, tuple(pairs), tuple(taken), tuple(o.error for o in outcomes if o.error))
+
+
+def ways(rank: int, looks: Sequence[Look], said: Iterable[Sequence[Any]]) -> list[Pair]:
+    """Return every way out of a host, by what its script said; one that it left out has failed."""
+    known = {(target, port): (how, words) for target, port, how, words in said}
+    return [
+        Pair(rank, target, port, *known.get((target, port), ("timeout", "")))
+        for target, seen in enumerate(looks)
+        for port in seen.listens
+        if target != rank
+    ]
 
 
 def asked(looks: Sequence[Look], cluster: Cluster, rank: int, token: str, window: float) -> dict[str, Any]:
