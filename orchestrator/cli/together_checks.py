@@ -87,9 +87,11 @@ def _adding_up(sent: Callable[[int], None]) -> Callable[[str], Callable[[int], N
 
 def check(app: App, party: Party, cluster: Cluster, looks: Sequence[Look], *, quiet: bool) -> None:
     """Raise OrchError where the environments differ, clocks are apart, or workers can't reach each other."""
-    from orchestrator.run.checks import compare, reach
+    from orchestrator.run.checks import compare, notes, reach
 
     _refuse(compare(looks))
+    for note in () if quiet else notes(looks):
+        app.say(f"note: {note}")
     with WAITING.on(host.name for host in party.hosts):
         machines = {host.name: app.machine(host) for host in party.hosts}
         matrix = reach(machines, looks, cluster)

@@ -123,6 +123,15 @@ def test_nothing_is_launched_where_the_environments_differ(lab: Lab) -> None:
     assert lab.order_of("reach") == []
 
 
+def test_packages_that_only_one_home_has_are_told(lab: Lab) -> None:
+    """As `orch jupyter --install` puts them there."""
+    lab.says["gpu01", "look"] = lab.look("gpu01", packages=["numpy==1.22.4"])
+    lab.says["gpu02", "look"] = lab.look("gpu02", packages=["jupyterlab==3.6", "numpy==1.22.4"])
+    said = lab.train()
+    assert said.status == 0, said.err
+    assert "note: gpu02 has other packages by hand: jupyterlab 3.6 (gpu01: none)\n" in said.err
+
+
 def test_nothing_is_launched_where_one_can_t_reach_another(lab: Lab) -> None:
     lab.says["gpu01", "reach"] = lambda asked: all_ways(asked).replace('"ok"', '"timeout"')
     said = lab.train()

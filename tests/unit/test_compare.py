@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.run.checks import Look, Matrix, Pair, compare
+from orchestrator.run.checks import Look, Matrix, Pair, compare, notes
 from orchestrator.run.checks.look import Clock
 from orchestrator.run.checks.network import Network, Way, network
 from orchestrator.run.checks.telling import complaint
@@ -61,8 +61,23 @@ def test_environments_of_other_settings() -> None:
 
 def test_many_packages_are_counted() -> None:
     packages = tuple(f"p{n}==1" for n in range(9))
-    (line,) = told(seen(0), seen(1, packages=(*seen(0).packages, *packages)))
-    assert "p5 1 (gpu01: none), and 3 more" in line
+    (line,) = notes([seen(0), seen(1, packages=(*seen(0).packages, *packages))])
+    assert line.startswith("gpu02 has other packages by hand: p0 1 (gpu01: none), ")
+    assert line.endswith("p5 1 (gpu01: none), and 3 more")
+
+
+def test_packages_that_may_differ_in_one_environment() -> None:
+    """Those of a home. What the workers compute and send with may not."""
+    lab = seen(1, packages=(*seen(0).packages, "jupyterlab==3.6"))
+    assert told(seen(0), lab) == []
+    assert len(notes([seen(0), lab])) == 1
+    other = seen(1, packages=("jupyterlab==3.6", "numpy==1.23.5", "six==1.16"))
+    (line,) = told(seen(0), other)
+    assert line.startswith(
+        "gpu02: packages by hand: numpy 1.23.5 (gpu01: 1.22.4), jupyterlab 3.6 (gpu01: none). What all"
+    )
+    assert notes([seen(0), other]) == []
+    assert notes([seen(0), seen(1, "e2", packages=lab.packages)]) == []  # told as a complaint
 
 
 def test_each_host_is_compared_with_the_first() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from orchestrator.container.engine import Environment
 from orchestrator.errors import ConfigError, HostError, OrchError
@@ -14,6 +14,11 @@ from orchestrator.units import duration
 _SHOWN = 6
 """Packages that a line names."""
 
+_DECISIVE = frozenset(
+    ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly", "keras", "numpy", "protobuf", "torch")
+)
+"""Packages in which workers of one environment must not differ: what they send each other comes of these."""
+
 _SKIP = "or train all the same: --skip-checks"
 
 
@@ -24,6 +29,17 @@ def compare(looks: Sequence[Look]) -> list[OrchError]:
         complaints += _environments(looks[0], seen)
         complaints += _clocks(looks[0], seen)
     return complaints
+
+
+def notes(looks: Sequence[Look]) -> list[str]:
+    """Return what differs and stands against nothing: packages that somebody put into one of the homes."""
+    first = looks[0]
+    said = []
+    for seen in looks[1:]:
+        names = _differing(first, seen)
+        if names and not names & _DECISIVE and first.environment.env == seen.environment.env:
+            said.append(f"{seen.host} has other packages by hand: {_packages(first, seen, names)}")
+    return said
 
 
 def _not_deployed(seen: Look) -> Iterator[OrchError]:
@@ -62,9 +78,10 @@ def _unpublished(seen: Look, port: int) -> str:
 
 def _environments(first: Look, seen: Look) -> Iterator[OrchError]:
     ours, theirs = first.environment, seen.environment
-    packages = _packages(first, seen)
+    differing = _differing(first, seen)
+    packages = _packages(first, seen, differing)
     if ours.env == theirs.env:
-        if packages:
+        if differing & _DECISIVE:
             hint = f"What all shall have belongs into requirements (then orch deploy); {_SKIP}."
             yield HostError(f"packages by hand: {packages}", where=seen.host, hint=hint)
         return
@@ -91,15 +108,25 @@ def _facts(ours: Environment, theirs: Environment) -> Iterator[tuple[str, str, s
         yield "base image", a or "unknown", b or "unknown"
 
 
-def _packages(first: Look, seen: Look) -> str:
-    """Say which packages differ: `numpy 1.23.5, gpu01 1.22.4, wandb, gpu01 none`."""
-    ours, theirs = (dict(_split(package) for package in look.packages) for look in (first, seen))
+def _differing(first: Look, seen: Look) -> set[str]:
+    """Return the names of the packages that differ; none where a host doesn't know its own."""
+    ours, theirs = _versions(first), _versions(seen)
     if not ours or not theirs:
-        return ""
-    names = sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
-    said = [f"{n} {theirs.get(n, 'none')} ({first.host}: {ours.get(n, 'none')})" for n in names[:_SHOWN]]
+        return set()
+    return {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
+
+
+def _packages(first: Look, seen: Look, names: Set[str]) -> str:
+    """Say how packages differ, those that decide first: `numpy 1.23.5 (gpu01: 1.22.4), wandb none (...)`."""
+    ours, theirs = _versions(first), _versions(seen)
+    order = sorted(names, key=lambda name: (name not in _DECISIVE, name))
+    said = [f"{n} {theirs.get(n, 'none')} ({first.host}: {ours.get(n, 'none')})" for n in order[:_SHOWN]]
     more = [f"and {len(names) - _SHOWN} more"] * (len(names) > _SHOWN)
     return ", ".join(said + more)
+
+
+def _versions(seen: Look) -> dict[str, str]:
+    return dict(_split(package) for package in seen.packages)
 
 
 def _split(package: str) -> tuple[str, str]:
