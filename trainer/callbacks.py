@@ -36,8 +36,8 @@ class Report(keras.callbacks.Callback):
             self._tell(self.course.means(), say=time.monotonic() - self.said >= progress.SAID)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        last = epoch + 1 == self.course.plan.epochs
-        if last or time.monotonic() - self.written >= progress.SHORTEST:
+        always = epoch < progress.FREE or epoch + 1 == self.course.plan.epochs
+        if always or time.monotonic() - self.written >= progress.SHORTEST:
             self._tell(logs or {}, say=True)
         if progress.finite((logs or {}).get("loss", 0)) is None:
             raise TrainerError(

@@ -25,6 +25,8 @@ WRITTEN = 1.0
 """Seconds between two lines of progress.jsonl within an epoch."""
 SHORTEST = 0.05
 """Seconds between two lines at least, even where epochs are shorter; the last one is always told."""
+FREE = 200
+"""Epochs that are told however short they are."""
 SAID = 10.0
 """Seconds between two lines of the log within an epoch."""
 

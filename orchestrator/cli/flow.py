@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.app import App
 from orchestrator.cli.places import PATIENCE
-from orchestrator.errors import FAILED, OK, LostConnection, OrchError
+from orchestrator.errors import FAILED, OK, Interrupted, LostConnection, OrchError
 
 if TYPE_CHECKING:
     from orchestrator.cli.runs import Worker
@@ -51,7 +51,7 @@ class Flow:
         self._start, self._positions = start, positions or {}
         self._failures: list[OrchError] = []
         self._away: set[str] = set()
-        self._turn, self._left = threading.Lock(), False
+        self._turn, self._left = threading.Lock(), threading.Event()
 
     @property
     def exit_code(self) -> int:
@@ -86,7 +86,7 @@ class Flow:
 
         def in_turn(host: str, piece: Piece) -> None:
             with self._turn:
-                if not self._left:
+                if not self._left.is_set():
                     take(host, piece)
 
         def read(worker: Worker) -> None:
@@ -101,7 +101,7 @@ class Flow:
         try:
             self._await(ends)
         finally:
-            self._left = True
+            self._left.set()
             if self._turn.acquire(timeout=_STUCK):
                 self._turn.release()
 
@@ -156,8 +156,18 @@ class Flow:
             start=self._start,
             live=self._live,
             patience=float("inf") if self._live else PATIENCE,
-            told=lambda line: self._app.say(f"orch: {line}"),
+            told=self._told,
+            sleep=self._sleep,
         )
+
+    def _told(self, line: str) -> None:
+        if not self._left.is_set():
+            self._app.say(f"orch: {line}")
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait to try again. Raises Interrupted when all is left: who is away is tried no more then."""
+        if self._left.wait(seconds):
+            raise Interrupted("nobody reads it any more")
 
 
 def _next(ends: _Ends) -> tuple[Worker, Exception | None] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -62,6 +63,8 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
     paramiko's own keepalive asks for no answer, so that a frozen peer is never noticed. And it may send
     data on a channel that another thread has just closed, for which OpenSSH ends the whole connection
     ("data packet referred to nonexistent channel"): with several hosts behind one jump, all of them.
+    And where a channel is closed while new keys are made, its reading thread waits for these in order to
+    answer: for itself, since it is the one that takes them.
     """
 
     # One pass over the data for secrecy and integrity, where paramiko's own first choice takes two (and
@@ -77,6 +80,7 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
 
     def __init__(self, sock: Any, **options: Any) -> None:
         self._closed_there: set[int] = set()
+        self._held: list[Any] = []  # what the reading thread has to say when there are new keys
         super().__init__(sock, packetizer_class=_Listening, **options)
         self.packetizer.place = self._place
 
@@ -96,6 +100,20 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
             return False
         channel.in_buffer.feed(data)
         return True
+
+    def _send_user_message(self, data: Any) -> None:
+        """Send a message when no keys are being made."""
+        if threading.current_thread() is self and not self.clear_to_send.is_set():
+            self._held.append(data)
+        else:
+            super()._send_user_message(data)
+
+    def _activate_inbound(self) -> None:
+        """Take up the peer's new keys; ours are in use already, and other threads are still kept out."""
+        super()._activate_inbound()
+        held, self._held = self._held, []
+        for data in held:
+            self._send_message(data)
 
     def _send_message(self, data: Any) -> None:
         """Send a message, unless it comes too late for its channel. Called under the lock for sending."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from orchestrator.hosts.base import Stream
 from orchestrator.inventory import Host
 from orchestrator.run.spec import RunSpec
 from tests.unit.here import MACHINE, Here
+from tests.until import until
 
 RUN = "20261130-0214-nightly-7f3a"
 HOSTS = ("gpu01", "gpu02")
@@ -124,7 +126,9 @@ def test_it_ends_when_the_run_ended_without_a_host_that_is_gone(
     monkeypatch.setattr(flow, "_ASKED_EVERY", 0.0)
     lab.dying.add("gpu02")
     lab.ended("gpu01", "failed", 143, cause={"kind": "peer", "host": "gpu02", "how": "lost"})
+    before = threading.active_count()
     assert lab.tail() == 143
+    until(lambda: threading.active_count() <= before, "that nobody tries to reach it any more")
     said = capfd.readouterr()
     assert said.out == "gpu01 | gpu01 says hi\n"
     assert "orch: gpu02: the run ended without it: its log is not whole here\n" in said.err

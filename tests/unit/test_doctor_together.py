@@ -19,7 +19,12 @@ SPAN = {"cluster_ports": "20000-20002"}
 def one(name: str, groups: tuple[str, ...] = ("lab",), env: str | None = "e1", **change: Any) -> Examined:
     settings = Settings(**change.pop("settings", SPAN))
     host = replace(
-        WELL.host, name=name, groups=("all", *groups), settings=settings, where=f"hosts.ini:{name[-1]}"
+        WELL.host,
+        name=name,
+        address=name,
+        groups=("all", *groups),
+        settings=settings,
+        where=f"hosts.ini:{name[-1]}",
     )
     sources = {"cluster_address": "hosts.ini:3", "cluster_ports": "hosts.ini:4"}
     recorded = replace(CONTAINER, env=env or "").text() if env else None
