@@ -16,6 +16,7 @@ class Alone:
     def __init__(self, restarts, attempt):
         self.restarts, self.attempt = restarts, attempt
         self.next_at = 0.0
+        self.settled = False  # an end came that no restart follows
 
     def start(self):
         pass
@@ -36,6 +37,11 @@ class Alone:
 
     def report(self, end):
         """Tell the others how the command ended."""
+        self.settled = self.restarts.after(end.kind) is None
+
+    def over(self):
+        """Whether the run has come to its end: nothing of it goes on, here or elsewhere."""
+        return self.settled
 
     def decided(self, _end):
         """Whether it is known what the end means for all."""

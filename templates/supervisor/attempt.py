@@ -188,7 +188,7 @@ class Attempt:
 
     def parting(self):
         """Whether the container ends, and the run goes on when that comes back: its host may be rebooting."""
-        ending = self.asked is not None and os.path.exists(ENDING)
+        ending = self.asked is not None and os.path.exists(ENDING) and not self.peers.over()
         return ending and not self.asked_by() and self.restarts.after("lost") is not None
 
     def parted(self, code, number):

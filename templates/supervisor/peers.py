@@ -69,6 +69,12 @@ class Peers(Alone):
         end = {"state": end.state, "cause": end.why, "class": end.kind}
         self.link.stand(attempt=self.attempt, end=end)
 
+    def over(self):
+        others = self._others()
+        if self.verdict is not None:
+            return self.verdict["again"] is None
+        return self.link.standing.get("end", {}).get("state") == "succeeded" and not others
+
     def decided(self, end):
         self._word()
         if end.state == "stopped" or self.verdict is not None:
