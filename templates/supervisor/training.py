@@ -49,6 +49,7 @@ class Supervisor(Attempt):
         end = self.settled(self.attempt())
         while self.again(end):
             end = self.settled(self.attempt())
+        end = self.last if self.peers.given_up else end
         self.peers.leave(FOREVER if self.asked_at is None else ASKED)
         if self.parting():  # no last word: the container's entrypoint starts this again
             return 128 + signal.SIGTERM
@@ -84,7 +85,9 @@ class Supervisor(Attempt):
         found = self.peers.again(end) if self.asked is None else None
         if found is None:
             return False
-        self.last, (host, why) = end, found
+        host, why = found
+        # A command that had ended well has no part in that: what is recorded, should there be no next attempt.
+        self.last = end if end.state == "failed" else end._replace(state="failed", why=why)
         print(self.restarts.note(host or self.launch.get("host"), why), flush=True)
         self.kill_at = self.push_at = None
         self.pushed = self.timed_out = False

@@ -187,6 +187,28 @@ def test_a_stop_during_the_wait_for_a_restart_stops_all(tmp_path: Path) -> None:
         workers.kill()
 
 
+def test_who_was_done_when_another_failed_has_not_succeeded(tmp_path: Path) -> None:
+    """The next attempt never begins: one is stopped, or never comes back."""
+    for how, delay in (("stopped", 100.0), ("failed", 1.0)):
+        workers = Workers(tmp_path / how, 2, {"max": 3, "delay": delay}, rejoin=0.5)
+        fails = f"while [ ! -e ../go ]; do sleep 0.02; done; echo '{NCCL}'; exit 1"
+        try:
+            workers.start("true", fails)
+            until(lambda: workers[0].state.get("finished"))
+            (workers[1].folder / "go").touch()
+            for member in workers.members:
+                until(lambda: member.state.get("restarts"))
+            if how == "stopped":
+                workers[1].stop(by="ana")
+            else:
+                workers[1].kill_supervisor()
+            state = workers[0].end()
+            assert state["state"] == how
+            assert how == "stopped" or (state["cause"]["host"], state["cause"]["how"]) == ("gpu02", "failed")
+        finally:
+            workers.kill()
+
+
 def test_one_that_may_not_be_started_again_is_not_revived(worker: Worker) -> None:
     worker.more = {"restarts": {"max": 1, "on": ["exit"]}}
     worker.start("sh", "-c", "echo up; sleep 60")
