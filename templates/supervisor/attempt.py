@@ -207,3 +207,4 @@ class Attempt:
             self.bell.sleep(min(self.kill_at, time.monotonic() + 0.1))
         self.command.tell(signal.SIGKILL)
         kill(self.marks)
+        self.command.child = None  # nothing of it is left, and its pid may be another's soon

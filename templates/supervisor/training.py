@@ -86,7 +86,7 @@ class Supervisor(Attempt):
         if found is None:
             return False
         host, why = found
-        # A command that had ended well has no part in that: what is recorded, should there be no next attempt.
+        # What is recorded without a next attempt; a command that had ended well has no cause of its own.
         self.last = end if end.state == "failed" else end._replace(state="failed", why=why)
         print(self.restarts.note(host or self.launch.get("host"), why), flush=True)
         self.kill_at = self.push_at = None

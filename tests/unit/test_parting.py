@@ -1,4 +1,4 @@
-"""A container that is told to stop: what goes on when it comes back parts without a last word, the rest has one."""
+"""When a container is told to stop, what goes on later parts without a last word; the rest has one."""
 
 from __future__ import annotations
 
