@@ -44,6 +44,7 @@ class Record:
     hidden: bool = False  # this account may not read it: all that is known is in its path
     container: str = ""  # of one without an end: its container's status, start, exit and oom flag; or `none`
     never: bool = False  # nothing is recorded, and no supervisor can begin any more
+    waits: bool = False  # without a supervisor, it is started again as soon as its container is
     children: tuple[str, ...] = ()  # of one that has ended: `PID COMMAND` of what still lives
     lock: str = "unknown"  # held | free | unreadable | unknown
     placed: float = 0.0  # when it was launched, by the host's clock
@@ -135,6 +136,7 @@ def _record(block: Mapping[str, str], ground: Ground) -> Record | None:
             service=json_object(block.get("service")),
             container=block.get("is", ""),
             never=block.get("launch") == "gone",
+            waits="waits" in block,
             children=tuple(child for child in block.get("children", "").split("\n") if child),
             lock=block.get("lock", "unknown"),
             placed=_number(block.get("placed")),

@@ -55,6 +55,8 @@ def judge(record: Record) -> Status:
     if not state:
         return _silent(record, started)
     lost = _lost(record)
+    if lost and record.waits:
+        return Status("starting", "waits for its container", inferred=True, started=started)
     if lost and record.stop:
         cause = f"{describe({**record.stop, 'kind': 'stopped'})}; {lost}"
         return Status("stopped", cause, 128 + signal.SIGTERM, inferred=True, started=started)

@@ -15,7 +15,18 @@ from supervisor.revival import cause as lost
 LOOK = 12.0  # seconds for end.json; nvidia-smi has 10 of them
 SHORT_LOOK = 2.0  # the same when somebody waits for the end, maybe with a SIGKILL in hand
 ASKED = 5.0  # seconds that a supervisor which was asked to end waits for the other workers to have ended
+GIVEN_UP = 600.0  # seconds that everybody waits for a supervisor to come back (Cluster.rejoin)
 TIMED_OUT = 124  # the exit status of a command whose time was over, as `timeout` has it
+
+
+def late(before):
+    """Whether it came back when everybody had given it up: run/waits.sh.j2 has the same rule."""
+    away = time.time() - before.get("heartbeat", 0)
+    if before.get("boot_seen") not in (None, boot_id()):
+        away = away if 0 <= away <= uptime() else uptime()
+    elif before.get("uptime"):
+        away = uptime() - before["uptime"]
+    return away >= GIVEN_UP
 
 
 class Supervisor(Attempt):
@@ -73,7 +84,9 @@ class Supervisor(Attempt):
 
     def revived(self):
         """Whether a run whose supervisor died goes on with this one."""
-        if self.before.get("ended") or self.asked_by() or self.restarts.after("lost") is None:
+        over = self.before.get("ended") or self.asked_by() or late(self.before)
+        went_on = os.path.exists(os.path.join(os.path.dirname(self.folder), "continued_by"))
+        if over or went_on or self.restarts.after("lost") is None:
             self.revival.forget()
             return False
         kill(self.marks)

@@ -225,6 +225,40 @@ def test_one_that_may_not_be_started_again_is_not_revived(worker: Worker) -> Non
     assert not (worker.folder / "launch.json").exists()
 
 
+def went_on(folder: Path) -> None:
+    (folder.parent / "continued_by").write_text("another\ngpu02\n")
+
+
+def late(folder: Path) -> None:
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "uptime": state["uptime"] - 601}))
+
+
+def late_after_a_boot(folder: Path) -> None:
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "boot_seen": "other", "heartbeat": 1.5}))
+
+
+LONG_UP = float(Path("/proc/uptime").read_text().split()[0]) > 600
+NEWLY_UP = pytest.mark.skipif(not LONG_UP, reason="this machine was booted within ten minutes")
+
+
+@pytest.mark.parametrize("how", [went_on, late, pytest.param(late_after_a_boot, marks=NEWLY_UP)])
+def test_one_that_others_have_given_up_is_not_revived(worker: Worker, how: Any) -> None:
+    worker.more = {"restarts": {"max": 1}}
+    worker.start("sh", "-c", "echo up; sleep 60")
+    worker.running()
+    os.kill(worker.state["pid"], signal.SIGKILL)
+    os.killpg(worker.state["child"], signal.SIGKILL)
+    assert worker.process
+    worker.process.wait()
+    how(worker.folder)
+    worker.start("echo", "again")
+    worker.end()
+    assert "again" not in worker.log
+    assert not (worker.folder / "launch.json").exists()
+
+
 def test_the_waits_between_restarts_double(worker: Worker) -> None:
     worker.more = {"restarts": {"max": 3, "delay": 0.2, "on": ["exit"]}}
     worker.start("sh", "-c", "exit 3")
