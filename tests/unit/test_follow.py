@@ -95,6 +95,26 @@ def test_a_supervisor_that_is_gone_ends_it(machine: Here, worker: Worker) -> Non
     assert collected(follow(machine, worker)) == b"x"
 
 
+def test_a_supervisor_that_comes_back_with_its_container_is_waited_for(machine: Here, worker: Worker) -> None:
+    (worker.folder.parent / "spec.json").write_text('{"restarts": 1, "retry_on": []}\n')
+    (worker.folder / "launch.json").touch()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    worker.state(boot_id=boot, container="c1", heartbeat=time.time())
+    worker.write(b"x")
+    worker.held.close()
+
+    def come_back() -> None:
+        time.sleep(4)  # it looks every 2 s
+        worker.write(b"y")
+        worker.end()
+
+    thread = threading.Thread(target=come_back)
+    thread.start()
+    said = collected(follow(machine, worker))
+    thread.join()
+    assert said == b"xy"
+
+
 def test_the_lock_is_not_touched_before_the_supervisor_has_it(machine: Here, worker: Worker) -> None:
     """A shared lock at the wrong moment would make the launch fail."""
     (worker.folder / "state.json").unlink()
