@@ -7,7 +7,8 @@ Started by a launch as
 in the worker's `work/` folder or below. Python 3.6, standard library only. The worker's folder
 (ORCH_WORKER_DIR) holds:
 
-    launch.json   env values, boot id, container id, grace and timeout; 0600, removed as soon as it is read
+    launch.json   env values, boot id, container id, grace and timeout; 0600, removed as soon as it is read;
+                  of a run with restarts at its end
     state.json    what is true now, one line, replaced atomically
     stop.json     who asked for the end, and why; written by `orch stop` before it signals
     sizes         how large the log was when, a line `SECONDS BYTES` for each heartbeat at which it had grown
