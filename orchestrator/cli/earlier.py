@@ -109,7 +109,7 @@ def find_earlier(app: App, word: str | None) -> Earlier:
 
     remembered = _remembered(app, Wanted(word or "latest"))
     if remembered:
-        _check_training(remembered[0])
+        check_training(remembered[0])
         spec, diff = remembered
         return Earlier(spec, diff)
     try:
@@ -117,11 +117,11 @@ def find_earlier(app: App, word: str | None) -> Earlier:
     except Unreachable as error:
         error.hint = error.hint or "It was not launched from here: only its host knows what it was."
         raise
-    _check_training(found.spec)
+    check_training(found.spec)
     return Earlier(found.spec, found=found)
 
 
-def _check_training(spec: RunSpec) -> None:
+def check_training(spec: RunSpec) -> None:
     """Raise UsageError for a service: it is no run to go on with."""
     if spec.service:
         raise UsageError(

@@ -11,7 +11,7 @@ import click
 from orchestrator.cli import completing
 from orchestrator.cli.app import App
 from orchestrator.cli.collecting import collected, without
-from orchestrator.cli.earlier import AgainCommand, Earlier, argv
+from orchestrator.cli.earlier import AgainCommand, Earlier, argv, check_training
 from orchestrator.cli.launching import Code, Manner, begin, launch_on, tell
 from orchestrator.cli.options import host_options, pass_app
 from orchestrator.cli.rerun import all_wishes_again, as_many
@@ -70,12 +70,14 @@ def command(
 
 def _find(app: App, word: str | None) -> FoundRun:
     try:
-        return find_run(app, word)
+        found = find_run(app, word)
     except Unreachable as error:
         anew = rerun_elsewhere(app, word, error.where)
         begin_anew = f", or start from the beginning elsewhere: {anew}" if anew else ""
         error.hint = f"The run's files are there: try again when it is back{begin_anew}"
         raise
+    check_training(found.spec)
+    return found
 
 
 def _resumable(found: FoundRun) -> tuple[Worker, ...]:

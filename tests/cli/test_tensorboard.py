@@ -201,15 +201,16 @@ def test_ctrl_c_while_it_starts_says_that_it_goes_on(project: Path, monkeypatch:
     )
 
 
-def test_ps_tells_when_it_was_used_and_tail_and_rerun_take_no_service_for_a_run(
+def test_ps_tells_when_it_was_used_and_tail_rerun_and_resume_take_no_service_for_a_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(monkeypatch, trained(RUN), board())
     rows = call(project, "ps", prepare=lab.prepare).out
     assert "last used 3 min ago" in rows
     assert "3 GPU" not in rows
-    said = call(project, "rerun", BOARD, prepare=lab.prepare)
-    assert said.status == 2
-    assert said.err == f"orch: run {BOARD} is a service, and no training. To have one: orch tensorboard\n"
+    for verb in ("rerun", "resume"):
+        said = call(project, verb, BOARD, prepare=lab.prepare)
+        assert said.status == 2
+        assert said.err == f"orch: run {BOARD} is a service, and no training. To have one: orch tensorboard\n"
     latest = call(project, "tail", "--progress", "--no-follow", prepare=lab.prepare)
     assert latest.out == "stopped; by bob\n"
