@@ -43,7 +43,9 @@ def refusal(how: str, why: str, host: Host, order: Order) -> OrchError:
     if how == "no-gpu":
         return Unplaced(f"no usable GPU: {first}", where=where, hint=f"See: orch doctor {where}")
     if how == "named":
-        hint = f"See it: orch tail {first}; end it: orch stop {first}; or start another beside it: --again."
+        hint = f"See it: orch tail {first}; end it: orch stop {first}"
+        if not order.spec.service:  # its verb has no --again
+            hint += "; or start another beside it: --again."
         return Busy(f"run {first} lives already under the name {order.spec.name}", where=where, hint=hint)
     if order.takes and how in ("lives", "resumed", "no-work"):
         return not_resumable(how, first, order.takes.run, where)

@@ -18,7 +18,7 @@ from orchestrator.hosts.base import Result
 from orchestrator.hosts.fake import FakeMachine
 from orchestrator.run.spec import RunSpec
 from tests.cli.calling import Called, call
-from tests.cli.some_runs import HEAD, NOW, RUNNING, block, project
+from tests.cli.some_runs import HEAD, NOW, RUN, RUNNING, block, project
 from tests.cli.test_tensorboard import ENDED, ENVIRONMENT
 
 __all__ = ["project"]  # a fixture
@@ -109,6 +109,18 @@ def test_the_living_one_is_found_again(project: Path, monkeypatch: pytest.Monkey
     said = Lab(monkeypatch, "True False", run=LAB)(project)
     assert f"run     {LAB} on gpu01, which lives already\n" in said.err
     assert "launch" not in scripts(said)
+
+
+def test_a_training_of_its_name_is_in_the_way(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is hinted at then is what can be typed: `orch jupyter` has no --again."""
+    lab = Lab(monkeypatch, "True False")
+    monkeypatch.setattr(lab, "launched", lambda _: Result(0, f"answer named\nwhy {RUN}\n".encode(), b""))
+    said = lab(project)
+    assert said.status == 75
+    assert said.err.splitlines()[-1] == (
+        f"orch: gpu01: run {RUN} lives already under the name jupyter. "
+        f"See it: orch tail {RUN}; end it: orch stop {RUN}"
+    )
 
 
 def test_without_jupyter_and_a_terminal_it_says_how(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
