@@ -13,6 +13,7 @@ from programs import WORKER
 LOOK = 5.0  # seconds between two looks at who uses it
 NOTED = 60.0  # seconds between two notes of it in service.json
 ANSWERS = 0.2  # seconds between two tries whether it answers already
+START = 180.0  # seconds that a start may take, however soon want of use would end it
 GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 
 
@@ -46,9 +47,9 @@ class Use:
             self.last = self.clock()
         return used
 
-    def over(self):
-        """Whether it was not used for too long."""
-        return bool(self.idle) and self.clock() - self.last >= self.idle
+    def over(self, least=0):
+        """Whether it was not used for too long, `least` seconds or more."""
+        return bool(self.idle) and self.clock() - self.last >= max(self.idle, least)
 
 
 class Watch:
@@ -74,12 +75,15 @@ class Watch:
         while self.child.poll() is None:
             if not self.ready:
                 self.ready = self.connections.answers()
-                self.use.last = time.monotonic()
-                self.note()
+                if self.ready:
+                    self.use.last = time.monotonic()
+                    self.note()
+                elif self.use.over(START):
+                    return self.end("it did not answer", max(self.use.idle, START))
             elif self.use.look():
                 self.note()
             elif self.use.over():
-                return self.end()
+                return self.end("nobody used it", self.use.idle)
             self.sleep(self.pause if self.ready else ANSWERS)
         status = self.child.returncode
         return status if status >= 0 else 128 - status
@@ -98,9 +102,9 @@ class Watch:
             except OSError:
                 pass  # a full disk: the next note may find room
 
-    def end(self):
+    def end(self, what, seconds):
         """End it, with the reason in the run's record: its supervisor reads it there."""
-        why = "nobody used it for {}".format(words(self.idle))
+        why = "{} for {}".format(what, words(seconds))
         write("stop.json", {"by": "--idle", "why": why, "time": time.time()})
         self.child.terminate()
         try:

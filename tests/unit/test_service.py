@@ -107,6 +107,16 @@ def test_it_ends_when_nobody_uses_it(worker: Worker, modules: Path) -> None:
     }
 
 
+def test_it_ends_when_it_never_answers(worker: Worker, modules: Path) -> None:
+    (modules / "tensorboard/main.py").write_text("import time; time.sleep(600)")
+    watching = worker.folder / "work/watching.py"
+    watching.write_text(watching.read_text().replace("START = 180.0", "START = 1.5"))
+    start(worker, modules, "tensorboard", "--idle", "0.5")
+    state = worker.end()
+    assert (state["state"], state["cause"]["by"]) == ("stopped", "--idle")
+    assert state["cause"]["why"] == "it did not answer for 1.5 s"
+
+
 def test_use_puts_the_end_off() -> None:
     now, visited, asked = [0.0], [False], list[float]()
     use = _module("watching").Use(
