@@ -105,7 +105,10 @@ class Watch:
     def end(self, what, seconds):
         """End it, with the reason in the run's record: its supervisor reads it there."""
         why = "{} for {}".format(what, words(seconds))
-        write("stop.json", {"by": "--idle", "why": why, "time": time.time()})
+        try:
+            write("stop.json", {"by": "--idle", "why": why, "time": time.time()})
+        except OSError:
+            pass  # a full disk: it ends all the same, without a reason
         self.child.terminate()
         try:
             self.child.wait(GRACE)

@@ -107,6 +107,13 @@ def test_it_ends_when_nobody_uses_it(worker: Worker, modules: Path) -> None:
     }
 
 
+def test_it_ends_where_the_disk_is_full(worker: Worker, modules: Path) -> None:
+    (worker.folder / "stop.json.part").symlink_to("/dev/full")
+    start(worker, modules, "tensorboard", "--idle", "0.5")
+    assert worker.end()["exit_code"] == 0
+    assert "Traceback" not in worker.log
+
+
 def test_it_ends_when_it_never_answers(worker: Worker, modules: Path) -> None:
     (modules / "tensorboard/main.py").write_text("import time; time.sleep(600)")
     watching = worker.folder / "work/watching.py"
