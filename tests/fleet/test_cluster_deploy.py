@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.run.checks import compare, network_env
+from tests.until import until
 
 from .lab import Fleet, Host
 from .orch import Orch
@@ -33,6 +34,7 @@ def listening(host: Host, port: int) -> Iterator[None]:
     host.run(f"python3 -c 'import socket, time; s = socket.socket(); s.bind((\"\", {port})); s.listen(); "
              "time.sleep(600)' >/dev/null 2>&1 </dev/null & echo $! >/run/listener")  # fmt: skip
     try:
+        until(lambda: host.run(f"ss -Hltn sport = :{port}").stdout, "the port")
         yield
     finally:
         host.run("kill $(cat /run/listener)")
@@ -105,7 +107,7 @@ def test_infiniband_is_in_the_container(orch: Orch, gpu01: Host) -> None:
             "exec", "-u", "ana", "orch-ana-met", "sh", "-c", "ls /dev/infiniband; df /dev/shm"
         )
     finally:
-        orch("down", "--yes", "--hosts", "gpu01")
+        orch("down", "--yes", "--hosts", "gpu01", code=None)
         gpu01.run("umount /dev/infiniband && rmdir /dev/infiniband")
     assert inside.startswith("uverbs0\n")
     assert " 8388608 " in inside
@@ -115,13 +117,16 @@ def test_infiniband_is_in_the_container(orch: Orch, gpu01: Host) -> None:
 def on_ipv6(fleet: Fleet) -> Iterator[dict[str, str]]:
     """Both hosts with an address of IPv6 as well."""
     addresses = {"gpu01": "fd42::11", "gpu02": "fd42::12"}
+    off = {name: fleet[name].run("cat /proc/sys/net/ipv6/conf/all/disable_ipv6").stdout for name in addresses}
     for name, address in addresses.items():
         fleet[name].run(
             f"sysctl -qw net.ipv6.conf.all.disable_ipv6=0; ip addr add {address}/64 dev eth0 nodad"
         )
     yield addresses
     for name, address in addresses.items():
-        fleet[name].run(f"ip addr del {address}/64 dev eth0")
+        fleet[name].run(
+            f"ip addr del {address}/64 dev eth0; sysctl -qw net.ipv6.conf.all.disable_ipv6={off[name]}"
+        )
 
 
 def test_two_hosts_that_meet_on_ipv6(orch: Orch, tmp_path: Path, on_ipv6: dict[str, str]) -> None:

@@ -39,9 +39,10 @@ def accuracy(said: str) -> float:
 
 
 def test_the_trainer_learns_on_two_hosts_what_it_learns_on_one(two: Orch, gpu01: Host, gpu02: Host) -> None:
-    """The same global batch on both; the chief alone leaves a model."""
-    one = two("train", "--wait", "--hosts", "gpu01", "--", "--epochs=4", "--batch_size=32")
-    both = two("train", "--wait", "--hosts", BOTH, "--name", "both", "--", "--epochs=4", "--batch_size=16")
+    """The same global batch and learning rate on both; the chief alone leaves a model."""
+    flags = ("--epochs=4", "--scaling=none")
+    one = two("train", "--wait", "--hosts", "gpu01", "--", *flags, "--batch_size=32", timeout=600)
+    both = two("train", "--wait", "--hosts", BOTH, "--", *flags, "--batch_size=16", timeout=600)
     assert "TF_CONFIG" not in one.stdout
     assert accuracy(both.stdout) == pytest.approx(accuracy(one.stdout), abs=0.02)
     assert accuracy(both.stdout) > 0.9
@@ -52,7 +53,7 @@ def test_the_trainer_learns_on_two_hosts_what_it_learns_on_one(two: Orch, gpu01:
 
 
 def test_an_ordinary_script_of_two_workers_runs_unchanged(two: Orch, gpu01: Host, gpu02: Host) -> None:
-    done = two("train", "--wait", "--hosts", BOTH, "--", "python3", "two_workers.py", code=None)
+    done = two("train", "--wait", "--hosts", BOTH, "--", "python3", "two_workers.py", code=None, timeout=600)
     assert done.returncode in (0, *SIGNALS), done.stdout + done.stderr
     found = dict(re.findall(r"^gpu0\d \| accuracy of worker (\d): ([01]\.\d+)$", done.stdout, re.MULTILINE))
     assert set(found) == {"0", "1"}, done.stdout

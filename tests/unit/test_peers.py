@@ -62,7 +62,7 @@ def test_nobody_starts_where_one_never_comes(tmp_path: Path, there: int) -> None
 
 
 def test_those_who_came_are_told_who_did_not(tmp_path: Path) -> None:
-    workers = Workers(tmp_path, 3, join=2.0)
+    workers = Workers(tmp_path, 3, join=8.0)  # two supervisors start within it
     for rank in (0, 1):
         workers[rank].start("echo", "started")
     for rank in (0, 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -125,9 +126,13 @@ def test_all_workers_are_started_again(pair: Workers) -> None:
 
 
 def test_a_worker_that_was_done_is_started_again_with_the_others(pair: Workers) -> None:
-    pair.start(f"sleep 0.5; [ $ORCH_ATTEMPT = 1 ] || {{ echo '{NCCL}'; exit 1; }}; {ON}", ON)
+    fail = pair[0].folder / "fail"
+    waits = f"until [ -e {shlex.quote(str(fail))} ]; do sleep 0.05; done"
+    pair.start(f"[ $ORCH_ATTEMPT = 1 ] || {{ {waits}; echo '{NCCL}'; exit 1; }}; {ON}", ON)
     (pair[1].folder / "end").touch()
     until(lambda: pair[1].state.get("finished"))
+    assert pair[1].state["attempt"] == 0
+    fail.touch()
     up(pair, 1)
     finish(pair)
 
