@@ -2,7 +2,9 @@
 
 import os
 import shlex
+import time
 
+from supervisor.clock import uptime
 from supervisor.files import fill, read_bytes, remove
 
 FOLDER = "/run/orch/revive"  # the entrypoint has put it there; elsewhere nobody starts anything again
@@ -17,6 +19,13 @@ def cause(before):
     """Return why a run with this state.json has to be started again."""
     rebooted = before.get("boot_seen") not in (None, boot_id())
     return {"kind": "lost", "how": "host rebooted" if rebooted else "container restarted"}
+
+
+def since(before):
+    """Return the uptime at which a run with this state.json began; below 0 before a reboot."""
+    if before.get("boot_seen") == boot_id() and "since" in before:
+        return before["since"]
+    return uptime() - max(0.0, time.time() - before.get("started", time.time()))
 
 
 class Revival:

@@ -9,7 +9,7 @@ from supervisor.attempt import FOREVER, Attempt
 from supervisor.clock import uptime
 from supervisor.packages import note_packages
 from supervisor.processes import kill, start_time
-from supervisor.revival import Revival, boot_id
+from supervisor.revival import Revival, boot_id, since
 from supervisor.revival import cause as lost
 
 LOOK = 12.0  # seconds for end.json; nvidia-smi has 10 of them
@@ -35,6 +35,7 @@ class Supervisor(Attempt):
     def __init__(self, person, run, words, folder):
         super().__init__(person, run, words, folder)
         self.revival = Revival(run, folder)
+        self.since = since(self.before) if self.before else uptime()
 
     def supervise(self):
         """Run the command to its end, and return the status that a shell would see."""
@@ -76,7 +77,7 @@ class Supervisor(Attempt):
         }
         known.update(boot_id=self.launch.get("boot_id"), container=self.launch.get("container"))
         if self.restarts.most:
-            known.update(boot_seen=boot_id(), restarts=self.restarts.past)
+            known.update(boot_seen=boot_id(), since=self.since, restarts=self.restarts.past)
         if self.before:  # the launch's boot may be over, and in here nobody knows how its host calls this one
             now = boot_id() if boot_id() != self.before.get("boot_seen") else None
             known.update(started=self.before.get("started"), boot_id=now)
@@ -134,7 +135,7 @@ class Supervisor(Attempt):
 
     def last_word(self, end):
         gpus = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
-        took = time.monotonic() - self.begun
+        took = uptime() - self.since
         hurry = self.asked is not None or self.timed_out
         last_look.record(self.folder, self.memory, gpus, SHORT_LOOK if hurry else LOOK)
         how = {"state": end.state, "exit_code": end.code, "signal": end.number, "cause": end.why}
