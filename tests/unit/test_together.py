@@ -27,13 +27,14 @@ __all__ = ["place"]  # a fixture
 CLUSTER = {"rank": 0, "hosts": ["gpu01"]}
 
 
-def test_what_was_taken_back_leaves_nothing(place: Place) -> None:
+@pytest.mark.parametrize("unknown", [False, True])
+def test_what_was_taken_back_leaves_nothing(place: Place, unknown: bool) -> None:
     order = place.order("sh", "-c", "trap '' TERM; sleep 60 & wait; wait")
     launched = launch(place.machine, order)
-    withdraw(place.machine, order)
+    withdraw(place.machine, order, unknown=unknown)
     assert not list((place.folder / "runs").iterdir())
-    with pytest.raises(ProcessLookupError):
-        os.kill(launched.state["pid"], 0)
+    pid = launched.state["pid"]
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the supervisor, whose last word is said")
 
 
 def test_the_newest_run_is_the_latest_again(place: Place) -> None:
@@ -69,6 +70,18 @@ def test_a_launch_that_is_still_under_way_is_taken_back_too(place: Place) -> Non
     with pytest.raises(HostError, match="taken back before it began"):
         launch(place.machine, order)
     assert sorted(p.name for p in (place.folder / "runs").iterdir()) == [RUN + "1", "latest"]
+
+
+def test_what_is_under_way_on_several_hosts_of_one_home_is_taken_back_on_each(place: Place) -> None:
+    order = replace(place.order("sleep", "60"), cluster=CLUSTER)
+    (place.folder / "runs").mkdir(exist_ok=True)
+    machines = [place.machine, LocalMachine(replace(place.host, name="gpu02"))]
+    for machine in machines:
+        withdraw(machine, order, unknown=True)
+    for machine in machines:
+        with pytest.raises(HostError, match="taken back before it began"):
+            launch(machine, order)
+    assert not list((place.folder / "runs").iterdir())
 
 
 def test_the_work_of_a_resume_is_given_back(place: Place) -> None:
