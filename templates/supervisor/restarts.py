@@ -3,6 +3,7 @@
 import time
 
 DEFAULT = ("lost", "nccl", "gpu")
+TOLD = 10  # restarts of which all is kept; of earlier ones when they were, as state.json has to stay small
 LONGEST = 300.0  # seconds between an end and the next start, at most
 
 
@@ -25,6 +26,7 @@ class Restarts:
     def note(self, host, why):
         """Count one; return the line of the log that tells of it."""
         self.past.append({"at": time.time(), "host": host, "cause": why})
+        self.past[:-TOLD] = [{"at": int(entry["at"])} for entry in self.past[:-TOLD]]
         return "orch: restart {} of {} after: {}".format(len(self.past), self.most, words(why))
 
 
