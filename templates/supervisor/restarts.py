@@ -21,7 +21,7 @@ class Restarts:
         """Return the seconds to wait after an end of this class; None: it is the last."""
         if kind not in self.on or len(self.past) >= self.most:
             return None
-        return min(LONGEST, self.first * 2 ** len(self.past))
+        return min(LONGEST, self.first * 2 ** min(len(self.past), 60))
 
     def note(self, host, why):
         """Count one; return the line of the log that tells of it."""

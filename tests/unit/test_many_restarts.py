@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "templates"))
-from supervisor.restarts import Restarts
+from supervisor.restarts import LONGEST, Restarts
 from supervisor.state import SPARE
 
 
@@ -22,3 +22,8 @@ def test_many_restarts_are_counted_and_stay_small() -> None:
     assert restarts.after("nccl") is None
     assert [entry["cause"]["cause"] for entry in restarts.past[-10:]] == [why] * 10
     assert len(json.dumps(restarts.past)) < SPARE - 4096
+
+
+def test_the_wait_after_thousands_of_restarts_is_the_longest() -> None:
+    restarts = Restarts({"max": 9000, "on": ["nccl"]}, [{"at": 1}] * 5000)
+    assert restarts.after("nccl") == LONGEST
