@@ -114,6 +114,8 @@ class Save(keras.callbacks.Callback):
         self.beat.stop.ignore()
 
     def _save(self) -> int:
+        if progress.finite(self.course.means().get("loss", 0)) is None:
+            raise TrainerError("the loss is not a number, so nothing is saved; try a smaller --learning_rate")
         self.beat.has_saved()
         return self.checkpoints.save(self.between or self.course.position)
 

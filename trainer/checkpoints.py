@@ -99,6 +99,7 @@ class Checkpoints:
 def same_rate(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
     """Keep the learning rate of the flags: a checkpoint has the one of its own training."""
     schedule = keras.optimizers.schedules.LearningRateSchedule
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of mixed precision
     rate = optimizer.learning_rate
     fixed = not isinstance(getattr(optimizer, "_learning_rate", rate), schedule)
     value = float(tf.convert_to_tensor(rate)) if fixed else None

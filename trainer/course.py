@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from . import model
 from .position import Position, whole
-from .progress import Plan, Speed
+from .progress import Plan, Speed, finite
 
 Logs = Optional[Dict[str, float]]
 
@@ -52,9 +52,10 @@ class Course(keras.callbacks.Callback):
     def improves(self, logs: Mapping[str, float]) -> bool:
         """Whether an epoch's validation loss is the best so far; remember it."""
         loss = logs.get("val_loss")
-        if loss is None or (self.best is not None and not loss < self.best):
+        number = finite(loss)
+        if number is None or (self.best is not None and not number < self.best):
             return False
-        self.best = float(loss)
+        self.best = number
         return True
 
     def speed(self) -> Speed:

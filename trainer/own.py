@@ -6,6 +6,7 @@ import importlib
 import traceback
 from typing import Any, Callable, Tuple
 
+import tensorflow as tf
 from tensorflow import keras
 
 from .errors import BadInput
@@ -47,11 +48,19 @@ def check(made: Any, shape: Tuple[int, ...], classes: int, where: str) -> None:
         raise BadInput(f"{where}: returned a {kind}, not a Keras model (use `from tensorflow import keras`)")
     if not made.built:
         raise BadInput(f"{where}: the model isn't built; begin it with keras.Input(shape)")
-    taken, given = tuple(made.input_shape[1:]), tuple(made.output_shape[1:])
+    taken, given = shapes(made, shape)
     if len(taken) != len(shape) or any(a not in (None, b) for a, b in zip(taken, shape)):
         raise BadInput(f"{where}: the model takes inputs of {taken}, but the data has {tuple(shape)}")
     if given[-1:] != (classes,):
         raise BadInput(f"{where}: the model gives {given}, but there are {classes} classes")
+
+
+def shapes(made: keras.Model, shape: Tuple[int, ...]) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
+    """What a model takes and gives, without the batch; one written as a class shows it by a call alone."""
+    try:
+        return tuple(made.input_shape[1:]), tuple(made.output_shape[1:])
+    except AttributeError:
+        return shape, tuple(made(tf.zeros((1, *shape))).shape[1:])
 
 
 def told(error: Exception) -> str:

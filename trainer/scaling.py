@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Dict, NamedTuple, Union
+from typing import Any, Dict, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
@@ -37,9 +37,11 @@ class Rate(NamedTuple):
     factor: int
     replicas: int
 
-    def value(self) -> Union[float, WarmUp]:
-        """What an optimizer takes."""
-        return WarmUp(self.start, self.target, self.warmup_steps) if self.warmup_steps else self.target
+    def value(self) -> WarmUp:
+        """What an optimizer takes: always a schedule, else checkpoints would differ with the replicas."""
+        return WarmUp(
+            self.start if self.warmup_steps else self.target, self.target, max(1, self.warmup_steps)
+        )
 
     def __str__(self) -> str:
         """For the log."""

@@ -111,5 +111,13 @@ def losing_nobody(workers: int) -> Iterator[None]:
     ) as error:
         if workers == 1:
             raise
-        reason = re.sub(r"^\{\{.*?\}\} ", "", str(error.message).strip()).splitlines()[0]
-        raise TrainerError(f"lost another worker: {reason}") from error
+        raise TrainerError(f"lost another worker: {reason(str(error.message))}") from error
+
+
+def reason(message: str) -> str:
+    """The line of TensorFlow's words that says why; above it stands where."""
+    lines = [line for line in re.sub(r"\{\{.*?\}\} ?", "", message).splitlines() if line.strip()]
+    told = [
+        line for line in lines if not line.startswith(("Graph execution error", "Detected at", "\t", " "))
+    ]
+    return (told or lines or ["TensorFlow does not say why"])[0].strip()

@@ -19,6 +19,17 @@ def compiled(shape, classes):
     network = build(shape, classes)
     network.compile("sgd", "sparse_categorical_crossentropy", weighted_metrics=["accuracy"])
     return network
+class Net(keras.Model):
+    def __init__(self, classes):
+        super().__init__()
+        self.flat, self.dense = keras.layers.Flatten(), keras.layers.Dense(classes, activation="softmax")
+    def call(self, x): return self.dense(self.flat(x))
+def net(shape, classes, gives=None):
+    import tensorflow as tf
+    network = Net(gives or classes)
+    network(tf.zeros((1, *shape)))
+    return network
+def narrow(shape, classes): return net(shape, classes, 3)
 def late(shape, classes): return keras.Sequential([keras.layers.Dense(classes)])
 def wrong(shape): return None
 def boom(shape, classes):
@@ -31,9 +42,10 @@ number = 3
 REASONS = {
     "my:late": "the model isn't built; begin it with keras.Input(shape)",
     "my:wrong": "TypeError: wrong() takes 1 positional argument but 2 were given",
-    "my:boom": "ZeroDivisionError: division by zero ({}/my.py:13)",
+    "my:boom": "ZeroDivisionError: division by zero ({}/my.py:24)",
     "my:nothing": "returned a builtins.NoneType, not a Keras model (use `from tensorflow import keras`)",
     "my:few": "the model gives (3,), but there are 10 classes",
+    "my:narrow": "the model gives (3,), but there are 10 classes",
     "my:other": "the model takes inputs of (4, 4, 1), but the data has (8, 8, 1)",
     "my:number": "{}/my.py has no function number",
     "my:gone": "{}/my.py has no function gone",
@@ -125,6 +137,18 @@ def test_three_replicas_train_as_one_does_also_in_the_last_step(trainer: Trainer
     done = trainer.python_runs(script, "--batch_size=7", *flags)
     assert done.returncode == 0, done.stderr
     assert losses(trainer) == pytest.approx(alone, rel=1e-4)
+
+
+def test_three_replicas_are_taken_up_by_one_and_one_by_three(trainer: Trainer) -> None:
+    """The learning rate is another one then, with a warm-up or without."""
+    script = trainer.writes("replicas.py", scripts.REPLICAS)
+    flags = ("--data=synthetic", "--examples=60", "--shape=6x6", "--classes=3", "--batch_size=7")
+    begun = trainer.python_runs(script, "--epochs=1", "--fresh", *flags)
+    assert begun.returncode == 0, begun.stderr
+    assert "goes on from checkpoints" in trainer.trains("--epochs=2", *flags).stdout
+    again = trainer.python_runs(script, "--epochs=3", *flags)
+    assert again.returncode == 0, again.stderr
+    assert "goes on from checkpoints" in again.stdout
 
 
 def test_what_cannot_be_is_one_line(newest: Trainer) -> None:
