@@ -92,7 +92,8 @@ def _told(found: FoundRun, stopped: Stopped, grace: float) -> str:
 
 def _silent(found: FoundRun) -> list[OrchError]:
     """Return an error for each host of the run that could not be asked: its worker is not stopped by us."""
-    hint = "Where it hears the others it ends by itself within a minute; else stop it when it answers."
+    within = "ten minutes" if found.spec.restarts else "a minute"  # it may wait for its host to come back
+    hint = f"Where it hears the others it ends by itself within {within}; else stop it when it answers."
     return [
         type(error)(f"{error.message}, so that its worker was not stopped from here", where=host, hint=hint)
         for host, error in found.failures
