@@ -56,7 +56,8 @@ def test_runs_side_by_side_in_the_real_tensorboard(there: Orch, gpu01: Host) -> 
         until(lambda: scalars(one.get("data/plugin/scalars/tags")[1]) == wanted, seconds=60)
         run = one.run
         # it is a run as any, which takes no GPU, and not the latest one
-        (row,) = json.loads(there("ps", "--name", "tensorboard", "--json").stdout)["rows"]
+        rows = json.loads(there("ps", "--name", "tensorboard", "--json").stdout)["rows"]
+        (row,) = (row for row in rows if row["run"] == run)
         assert (row["run"], row["state"], row["kind"], row["gpus"]) == (run, "running", "tensorboard", [])
         assert "last used" in row["progress"]
         assert "succeeded" in there("tail").stderr

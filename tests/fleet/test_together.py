@@ -207,9 +207,10 @@ def test_ctrl_c_before_it_runs_leaves_nothing(two: Orch, gpu01: Host, gpu02: Hos
 def test_each_worker_goes_on_with_what_it_had(two: Orch, gpu01: Host, gpu02: Host) -> None:
     run = train(two, options=("--wait",))
     again = two("resume", run, "--wait", "--hosts", "gpu02,gpu01", "--same-code").stdout
+    resumed = again.split()[1]
     assert re.search(r"^gpu02 \| worker 0 at \S+ heard: hello from 1$", again, re.MULTILINE)
-    words = "cat {}/ana/*/runs/*/{}/work/result"
-    assert gpu02.run(words.format(ROOT, "gpu02")).stdout.splitlines()[-1] == "0 hello from 1"
+    result = f"{ROOT}/ana/*/runs/{resumed}/gpu02/work/result"
+    assert gpu02.run(f"cat {result}").stdout.splitlines()[-1] == "0 hello from 1"
     assert two("rerun", run, "--wait").stdout.splitlines()[0].endswith(" on gpu01, gpu02")
 
 
