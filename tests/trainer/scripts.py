@@ -16,7 +16,7 @@ CHECKPOINT = """
 import json, tensorflow
 from tensorflow import keras
 from trainer import arguments, dataset, model, scaling
-options = arguments.parse(["--learning_rate=0.5"])
+options = arguments.parse([])
 data = dataset.load(options)
 network = model.build(options, data)
 model.compile(network, options, scaling.plan(options, 1, 1))
@@ -25,11 +25,10 @@ position = tensorflow.Variable("")
 state = tensorflow.train.Checkpoint(model=network, optimizer=network.optimizer, position=position)
 state.restore(tensorflow.train.latest_checkpoint("checkpoints")).assert_existing_objects_matched()
 predicted = network.predict(data.test.inputs, verbose=0).argmax(axis=1)
-rate = float(network.optimizer.learning_rate.numpy())
-print(int(network.optimizer.iterations.numpy()), json.loads(position.numpy())["epoch"], f"{rate:.3f}",
+print(int(network.optimizer.iterations.numpy()), json.loads(position.numpy())["epoch"],
       f"{(predicted == data.test.labels).mean():.4f}")
 """
-"""Load the latest of ./checkpoints into a new network; print step, epochs, learning rate and accuracy."""
+"""Load the latest of ./checkpoints into a new network; print step, epochs and accuracy."""
 
 SCALARS = """
 import glob, tensorflow

@@ -34,6 +34,11 @@ def accuracy(done: CompletedProcess[str]) -> str:
     return last.split()[-1]
 
 
+def of_epochs(trainer: Trainer) -> list[dict[str, float | None]]:
+    """The lines of progress.jsonl that end an epoch; a slow machine has more of them within one."""
+    return [line for line in lines(trainer.cwd / "progress.jsonl") if "val_loss" in line]
+
+
 def test_the_digits_are_learnt_and_all_is_written(trainer: Trainer) -> None:
     done = trainer.trains()
     assert done.returncode == 0, done.stderr
@@ -45,7 +50,7 @@ def test_the_digits_are_learnt_and_all_is_written(trainer: Trainer) -> None:
     assert "\x1b" not in done.stdout
 
     epochs = [line for line in done.stdout.splitlines() if line.startswith("epoch ")]
-    progress = lines(trainer.cwd / "progress.jsonl")
+    progress = of_epochs(trainer)
     assert len(epochs) == len(progress) == 12
     assert [line["step"] for line in progress] == [41 * epoch for epoch in range(1, 13)]
     assert {line["steps"] for line in progress} == {492}
@@ -58,7 +63,7 @@ def test_the_digits_are_learnt_and_all_is_written(trainer: Trainer) -> None:
     saved = trainer.python_runs(trainer.writes("saved.py", scripts.SAVED_MODEL_ACCURACY))
     assert saved.stdout.split() == [reached], saved.stderr
     resumed = trainer.python_runs(trainer.writes("checkpoint.py", scripts.CHECKPOINT))
-    assert resumed.stdout.split() == ["492", "12", "0.001", reached], resumed.stderr
+    assert resumed.stdout.split() == ["492", "12", reached], resumed.stderr
     scalars = trainer.python_runs(trainer.writes("scalars.py", scripts.SCALARS))
     assert scalars.stdout.splitlines() == ["train 12 11 True", "validation 12 11 True"], scalars.stderr
 
@@ -67,7 +72,7 @@ def test_the_same_seed_gives_the_same_training(trainer: Trainer) -> None:
     losses = []
     for seed in ("1", "1", "2"):
         assert trainer.trains("--epochs", "1", "--fresh", "--seed", seed).returncode == 0
-        losses.append(round(lines(trainer.cwd / "progress.jsonl")[0]["loss"], 4))
+        losses.append(round(of_epochs(trainer)[0]["loss"], 4))
     assert losses[0] == losses[1] != losses[2]
 
 
@@ -84,10 +89,10 @@ def test_sigterm_finishes_the_step_and_saves(trainer: Trainer) -> None:
     step = int(re.fullmatch(r"trainer: stopped by SIGTERM; checkpoint of step (\d+) saved", words)[1])
     assert "Traceback" not in err
     resumed = trainer.python_runs(trainer.writes("checkpoint.py", scripts.CHECKPOINT)).stdout.split()
-    done = len(lines(trainer.cwd / "progress.jsonl"))
+    done = len(of_epochs(trainer))
     assert resumed[:2] == [str(step), str(done)]
     assert done * 41 <= step <= (done + 1) * 41
-    assert float(resumed[3]) > 0.5
+    assert float(resumed[2]) > 0.5
     scalars = trainer.python_runs(trainer.writes("scalars.py", scripts.SCALARS))
     assert scalars.stdout.splitlines()[0] == f"train {done} {done - 1} True"
 
@@ -99,7 +104,7 @@ def test_several_replicas_see_each_example_once(trainer: Trainer) -> None:
     assert done.returncode == 0, done.stderr
     assert "; 2 epochs of 2 steps" in done.stdout
     assert "batch 1293 (431 x 3), learning rate 0.009" in done.stdout
-    assert [round(line["learning_rate"], 6) for line in lines(trainer.cwd / "progress.jsonl")] == [0.009] * 2
+    assert [round(line["learning_rate"], 6) for line in of_epochs(trainer)] == [0.009] * 2
     assert "Traceback" not in done.stderr
     saved = trainer.python_runs(trainer.writes("saved.py", scripts.SAVED_MODEL_ACCURACY))
     assert saved.stdout.split() == [accuracy(done)], saved.stderr
