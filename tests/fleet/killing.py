@@ -115,7 +115,10 @@ def nothing_goes_on(*hosts: Host) -> None:
     """Wait until nothing goes on there any more that an orch of ana's has begun."""
     for host in hosts:
         until(lambda host=host: not sessions(host), f"{host.name}: the end of all sessions", 120)  # type: ignore[misc]
-        until(lambda host=host: not _processes(host), f"{host.name}: the end of all scripts", 120)  # type: ignore[misc]
+        try:
+            until(lambda host=host: not _processes(host), f"{host.name}: the end of all scripts", 120)  # type: ignore[misc]
+        except AssertionError as error:
+            raise AssertionError(f"{error}:\n{_processes(host)}") from error
 
 
 def _processes(host: Host) -> str:

@@ -35,6 +35,7 @@ WRITES = (
 def small(orch: Orch, gpu01: Host) -> Iterator[Orch]:
     """ana, with a small image that is built already, and nothing deployed."""
     gpu01.wipe()
+    gpu01.run("pkill -KILL -u ana", check=False)  # what a test of another file has left on the host itself
     gpu01.run(f"docker load -qi {built(orch, gpu01)}")
     yield orch.having(ORCH_IMAGE=IMAGE)
     gpu01.wipe()
