@@ -111,6 +111,12 @@ def at_each_step(orch: Orch, words: Callable[[str], tuple[object, ...]], then: C
     raise AssertionError("there is a last step")
 
 
+def alone(*hosts: Host) -> None:
+    """End what tests of other files have left of ana's on the hosts themselves."""
+    for host in hosts:
+        host.run("pkill -KILL -u ana", check=False)
+
+
 def nothing_goes_on(*hosts: Host) -> None:
     """Wait until nothing goes on there any more that an orch of ana's has begun."""
     for host in hosts:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .killing import killed, moments, nothing_goes_on, steps
+from .killing import alone, killed, moments, nothing_goes_on, steps
 from .lab import Fleet, Host
 from .lab.shell import wait_until
 from .orch import Orch
@@ -204,6 +204,7 @@ def test_a_copy_that_is_killed_is_done_by_the_next(
     orch: Orch, gpu01: Host, gpu02: Host, before: str, chance: random.Random
 ) -> None:
     words = ("image", "copy", TINY, "gpu01", "gpu02")
+    alone(gpu01, gpu02)
     for moment in moments(steps(orch, *words), chance, 4, 3.0):
         gpu02.docker("rmi", "-f", TINY, check=False)
         killed(moment, orch, *words)

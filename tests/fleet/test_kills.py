@@ -15,7 +15,7 @@ import pytest
 
 from tests.until import until
 
-from .killing import at_each_step, killed, killed_after, moments, nothing_goes_on, steps
+from .killing import alone, at_each_step, killed, killed_after, moments, nothing_goes_on, steps
 from .lab import Host
 from .orch import Orch
 from .small import IMAGE, built
@@ -32,10 +32,10 @@ WRITES = (
 
 
 @pytest.fixture
-def small(orch: Orch, gpu01: Host) -> Iterator[Orch]:
+def small(orch: Orch, gpu01: Host, gpu02: Host) -> Iterator[Orch]:
     """ana, with a small image that is built already, and nothing deployed."""
     gpu01.wipe()
-    gpu01.run("pkill -KILL -u ana", check=False)  # what a test of another file has left on the host itself
+    alone(gpu01, gpu02)
     gpu01.run(f"docker load -qi {built(orch, gpu01)}")
     yield orch.having(ORCH_IMAGE=IMAGE)
     gpu01.wipe()
